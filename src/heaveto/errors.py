@@ -1,0 +1,573 @@
+"""What goes wrong: the tree of error classes.
+
+    AgentError
+      BudgetExhausted              a limit that the user set was reached
+        MaxTurns(limit)  CostBudget(spent, limit)  TokenBudget(spent, limit)  RunDeadline(seconds), which is a stop too
+      BadReply                     the model's reply cannot be used as it is
+        BadToolCall  OutputTruncated  OutputFiltered  Refused  ProviderFailed  IncompleteStream  EmptyReply
+        NoFinalAnswer
+      Waiting                      the run waits for a person
+        ApprovalNeeded(tool, call_id)  OutcomeUnknown(tool, call_id, why)
+      APIError(provider, status, message, retry_after, should_retry)
+      TransportFailed(method, address, problem)
+      GaveUp(attempts, last, why)
+      NotEnoughTime(needed, left, what)
+      ToolFatal(tool, problem)     a tool that cannot run at all: the run stops
+      ToolError(text)              the model reads it and goes on
+        UnknownTool(name, known)  BadArguments(tool, problem, shape)  ToolCrashed(tool, type_name, text)
+        Denied(tool, reason)
+      ConfigError(problem, remedy) the command, a setting or an argument is wrong: nothing was begun
+      JournalError(problem)        the journal cannot be used
+        RunNotFound(run_id)  RunTaken(run_id, owner)  Fenced(run_id)  JournalNewer(found, known)
+        JournalDamaged(where, problem)
+
+Three readers, three things: `str(error)` is for people, `for_model` for the model, the class and its `code` for
+programs.
+"""
+
+from __future__ import annotations
+
+import difflib
+import http
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from typing import ClassVar, TypeVar
+
+from .causes import DeadlinePassed, Described, in_seconds
+
+__all__ = [
+    "APIError",
+    "AgentError",
+    "ApprovalNeeded",
+    "BadArguments",
+    "BadReply",
+    "BadToolCall",
+    "BudgetExhausted",
+    "ConfigError",
+    "CostBudget",
+    "Denied",
+    "EmptyReply",
+    "Fenced",
+    "GaveUp",
+    "IncompleteStream",
+    "JournalDamaged",
+    "JournalError",
+    "JournalNewer",
+    "MaxTurns",
+    "NoFinalAnswer",
+    "NotEnoughTime",
+    "OutcomeUnknown",
+    "OutputFiltered",
+    "OutputTruncated",
+    "ProviderFailed",
+    "Refused",
+    "RunDeadline",
+    "RunNotFound",
+    "RunTaken",
+    "TokenBudget",
+    "ToolCrashed",
+    "ToolError",
+    "ToolFatal",
+    "TransportFailed",
+    "UnknownTool",
+    "Waiting",
+    "find",
+    "walk",
+]
+
+T = TypeVar("T")
+
+RETRYABLE_STATUSES = frozenset({408, 409, 425, 429})  # and every 5xx
+
+
+class AgentError(Described):
+    """What went wrong with a run, a model call or a tool."""
+
+    code = "agent_error"
+
+
+class ConfigError(AgentError):
+    """The command, a setting or an argument is wrong. Nothing was begun and nothing spent.
+
+    Args:
+        problem: What is wrong.
+        remedy: What right looks like.
+    """
+
+    code = "config"
+
+    def __init__(self, problem: str, remedy: str = "") -> None:
+        super().__init__(problem, remedy)
+        self.problem, self.remedy = problem, remedy
+
+    def __str__(self) -> str:
+        return f"{self.problem}; {self.remedy}" if self.remedy else self.problem
+
+
+# --- limits ---------------------------------------------------------------------------------------------------------
+
+
+class BudgetExhausted(AgentError):
+    """A limit that the user set was reached."""
+
+    code = "budget"
+    advice = "raise the limit and resume"
+
+
+class MaxTurns(BudgetExhausted):
+    code = "max_turns"
+    advice = "resume with a higher --max-turns"
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(limit)
+        self.limit = limit
+
+    def __str__(self) -> str:
+        return f"turn limit reached: {self.limit}"
+
+
+class CostBudget(BudgetExhausted):
+    """Dollars. Both figures have six decimals in the text."""
+
+    code = "cost_budget"
+    advice = "resume with a higher --max-usd"
+
+    def __init__(self, spent: Decimal, limit: Decimal) -> None:
+        super().__init__(spent, limit)
+        self.spent, self.limit = spent, limit
+
+    def __str__(self) -> str:
+        return f"cost budget reached: spent ${self.spent:.6f} of ${self.limit:.6f}"
+
+
+class TokenBudget(BudgetExhausted):
+    code = "token_budget"
+
+    def __init__(self, spent: int, limit: int) -> None:
+        super().__init__(spent, limit)
+        self.spent, self.limit = spent, limit
+
+    def __str__(self) -> str:
+        return f"token budget reached: used {self.spent:,} of {self.limit:,}"
+
+
+class RunDeadline(DeadlinePassed, BudgetExhausted):
+    """The time that a run may be driven is used up. It counts over all resumes."""
+
+    code = "run_deadline"
+    advice = "resume with a higher --max-seconds"
+    what = "the run's time is used up"
+    default_setting = "max_seconds"
+
+
+# --- replies --------------------------------------------------------------------------------------------------------
+
+
+class BadReply(AgentError):
+    """The model's reply cannot be used as it is.
+
+    Args:
+        detail: What came, or what was missing.
+    """
+
+    code = "bad_reply"
+    what: ClassVar[str] = "the model's reply cannot be used"
+    passing: ClassVar[bool | None] = None
+
+    def __init__(self, detail: str = "") -> None:
+        super().__init__(detail)
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.detail}" if self.detail else self.what
+
+    @property
+    def retryable(self) -> bool | None:
+        return self.passing
+
+
+class BadToolCall(BadReply):
+    code = "bad_tool_call"
+    what = "the model asked for a tool in a way that cannot be read"
+
+
+class OutputTruncated(BadReply):
+    code = "output_truncated"
+    what = "the reply was cut off at the length limit"
+    advice = "allow more output tokens, or ask for less at once"
+
+
+class OutputFiltered(BadReply):
+    code = "output_filtered"
+    what = "the reply was blocked by a content filter"
+
+
+class Refused(BadReply):
+    code = "refused"
+    what = "the model refused"
+
+
+class ProviderFailed(BadReply):
+    code = "provider_failed"
+    what = "the provider failed partway through the reply"
+    advice = "worth retrying"
+    passing = True
+
+
+class IncompleteStream(BadReply):
+    code = "incomplete_stream"
+    what = "the stream ended before the reply did"
+    advice = "worth retrying"
+    passing = True
+
+
+class EmptyReply(BadReply):
+    code = "empty_reply"
+    what = "the reply was empty"
+    passing = True
+
+
+class NoFinalAnswer(BadReply):
+    code = "no_final_answer"
+    what = "the run ended without a final answer"
+
+
+# --- waiting for a person -------------------------------------------------------------------------------------------
+
+
+class Waiting(AgentError):
+    """The run is saved and waits for a person."""
+
+    code = "waiting"
+
+
+class ApprovalNeeded(Waiting):
+    code = "approval_needed"
+    advice = "approve or deny the call, then resume"
+
+    def __init__(self, tool: str, call_id: str) -> None:
+        super().__init__(tool, call_id)
+        self.tool, self.call_id = tool, call_id
+
+    def __str__(self) -> str:
+        return f"{self.tool} ({self.call_id}) needs an approval"
+
+
+class OutcomeUnknown(Waiting):
+    """A call may have changed something, and did not say whether it did.
+
+    Args:
+        tool: The tool's name.
+        call_id: The call, as `heaveto resolve RUN CALL` takes it.
+        why: What cut it off.
+    """
+
+    code = "outcome_unknown"
+    advice = "look whether it took effect, then: heaveto resolve RUN CALL --done | --not-done"
+
+    def __init__(self, tool: str, call_id: str, why: str = "") -> None:
+        super().__init__(tool, call_id, why)
+        self.tool, self.call_id, self.why = tool, call_id, why
+
+    def __str__(self) -> str:
+        text = f"{self.tool} ({self.call_id}): outcome unknown"
+        return f"{text}: {self.why}" if self.why else text
+
+
+# --- the other side -------------------------------------------------------------------------------------------------
+
+
+class APIError(AgentError):
+    """The API refused a request, or reported a failure of its own.
+
+    Args:
+        provider: Who answered, such as "openrouter".
+        status: The HTTP status, or the code inside a 200.
+        message: The API's own words.
+        retry_after: The wait that the server asked for, in seconds; None where it asked for none.
+        should_retry: What the server said about trying again (x-should-retry); None where it said nothing.
+    """
+
+    code = "api_error"
+
+    def __init__(
+        self,
+        provider: str,
+        status: int,
+        message: str,
+        retry_after: float | None = None,
+        should_retry: bool | None = None,
+    ) -> None:
+        super().__init__(provider, status, message, retry_after, should_retry)
+        self.provider, self.status, self.message = provider, status, message
+        self.retry_after, self.should_retry = retry_after, should_retry
+
+    def __str__(self) -> str:
+        return f"{self.provider}: {self.status}{_reason_phrase(self.status)}: {self.message}"
+
+    @property
+    def retryable(self) -> bool:
+        if self.should_retry is not None:
+            return self.should_retry
+        return self.status in RETRYABLE_STATUSES or 500 <= self.status < 600
+
+    @property
+    def retry_delay(self) -> float | None:
+        return self.retry_after
+
+
+def _reason_phrase(status: int) -> str:
+    try:
+        return f" {http.HTTPStatus(status).phrase}"
+    except ValueError:  # 529 and other statuses that the standard does not know
+        return ""
+
+
+class TransportFailed(AgentError):
+    """The network failed: no connection, or one that broke.
+
+    Args:
+        method: The HTTP method.
+        address: The URL without query and credentials.
+        problem: What happened, in a few words.
+    """
+
+    code = "transport_failed"
+    advice = "check the network and the address, then try again"
+
+    def __init__(self, method: str, address: str, problem: str) -> None:
+        super().__init__(method, address, problem)
+        self.method, self.address, self.problem = method, address, problem
+
+    def __str__(self) -> str:
+        return f"{self.method} {self.address}: {self.problem}"
+
+    @property
+    def retryable(self) -> bool:
+        return True
+
+
+class GaveUp(AgentError):
+    """Something was retried until the policy had enough. Outer layers must not retry it again.
+
+    Args:
+        attempts: How many were made.
+        last: The last attempt's error.
+        why: "no attempts left", or why the next one was not begun.
+    """
+
+    code = "gave_up"
+
+    def __init__(self, attempts: int, last: BaseException, why: str = "no attempts left") -> None:
+        super().__init__(attempts, last, why)
+        self.attempts, self.last, self.why = attempts, last, why
+
+    def __str__(self) -> str:
+        times = "attempt" if self.attempts == 1 else "attempts"
+        return f"gave up after {self.attempts} {times}: {self.why}: {self.last}"
+
+    @property
+    def retryable(self) -> bool:
+        return False
+
+
+class NotEnoughTime(AgentError):
+    """Work was refused because it needs longer than the time left. Nothing was begun."""
+
+    code = "not_enough_time"
+
+    def __init__(self, needed: float, left: float, what: str = "") -> None:
+        super().__init__(needed, left, what)
+        self.needed, self.left, self.what = needed, left, what
+
+    def __str__(self) -> str:
+        what = f"{self.what} " if self.what else ""
+        return f"not enough time: {what}needs {in_seconds(self.needed)}, {in_seconds(self.left)} left"
+
+
+# --- tools ----------------------------------------------------------------------------------------------------------
+
+
+class ToolFatal(AgentError):
+    """A tool cannot run at all, whatever the arguments: its workspace or its server is gone. The run stops."""
+
+    code = "tool_fatal"
+
+    def __init__(self, tool: str, problem: str) -> None:
+        super().__init__(tool, problem)
+        self.tool, self.problem = tool, problem
+
+
+class ToolError(AgentError):
+    """A tool call went wrong in a way that the model can mend. It reads exactly `text`."""
+
+    code = "tool_error"
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+
+    @property
+    def for_model(self) -> str:
+        return str(self)
+
+
+class UnknownTool(ToolError):
+    """The model asked for a tool that does not exist."""
+
+    code = "unknown_tool"
+
+    def __init__(self, name: str, known: Sequence[str]) -> None:
+        self.name, self.known = name, tuple(sorted(known))
+        super().__init__(name)
+        self.args = (name, self.known)
+
+    def __str__(self) -> str:
+        nearest = difflib.get_close_matches(self.name, self.known, n=1, cutoff=0.5)
+        hint = f"did you mean {nearest[0]}? " if nearest else ""
+        names = f"the tools are {', '.join(self.known)}" if self.known else "there are no tools"
+        return f'no tool named "{self.name}"; {hint}{names}'
+
+
+class BadArguments(ToolError):
+    """A call's arguments do not fit the tool.
+
+    Args:
+        tool: The tool's name.
+        problem: What is wrong, in words that do not change from one validator's release to the next.
+        shape: What a right call looks like, as JSON.
+    """
+
+    code = "bad_arguments"
+
+    def __init__(self, tool: str, problem: str, shape: str = "") -> None:
+        self.tool, self.problem, self.shape = tool, problem, shape
+        super().__init__(problem)
+        self.args = (tool, problem, shape)
+
+    def __str__(self) -> str:
+        text = f"bad arguments for {self.tool}: {self.problem}"
+        return f"{text}; send JSON like {self.shape}" if self.shape else text
+
+
+class ToolCrashed(ToolError):
+    """A tool raised something that is not a ToolError: a bug in the tool."""
+
+    code = "tool_crashed"
+
+    def __init__(self, tool: str, type_name: str, text: str) -> None:
+        self.tool, self.type_name, self.text = tool, type_name, text
+        super().__init__(text)
+        self.args = (tool, type_name, text)
+
+    def __str__(self) -> str:
+        inner = f"{self.type_name}: {self.text}" if self.text else self.type_name
+        return f"{self.tool} failed with an internal error ({inner}); try another way, or report it"
+
+
+class Denied(ToolError):
+    """A person or a rule refused the call."""
+
+    code = "denied"
+
+    def __init__(self, tool: str, reason: str = "") -> None:
+        self.tool, self.reason = tool, reason
+        super().__init__(reason)
+        self.args = (tool, reason)
+
+    def __str__(self) -> str:
+        return f"{self.tool} was denied: {self.reason}" if self.reason else f"{self.tool} was denied"
+
+
+# --- the journal ----------------------------------------------------------------------------------------------------
+
+
+class JournalError(AgentError):
+    """The journal cannot be used."""
+
+    code = "journal"
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+
+
+class RunNotFound(JournalError):
+    code = "run_not_found"
+    advice = "`heaveto runs` lists them"
+
+    def __str__(self) -> str:
+        return f"no run {self.args[0]}"
+
+
+class RunTaken(JournalError):
+    """Another process drives the run."""
+
+    code = "run_taken"
+    advice = "wait until it ends, or stop it"
+
+    def __init__(self, run_id: str, owner: str) -> None:
+        super().__init__(run_id)
+        self.args = (run_id, owner)
+        self.run_id, self.owner = run_id, owner
+
+    def __str__(self) -> str:
+        return f"run {self.run_id} is being driven by {self.owner}"
+
+
+class Fenced(JournalError):
+    """Somebody else took the run over. What this process would have written was not written."""
+
+    code = "fenced"
+
+    def __str__(self) -> str:
+        return f"run {self.args[0]} was taken over by another driver"
+
+
+class JournalNewer(JournalError):
+    """The journal was written by a newer version than this one."""
+
+    code = "journal_newer"
+    advice = "upgrade heaveto"
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__("")
+        self.args = (found, known)
+        self.found, self.known = found, known
+
+    def __str__(self) -> str:
+        return f"the journal has format {self.found}; this version reads up to {self.known}"
+
+
+class JournalDamaged(JournalError):
+    """A record or the file cannot be read. What precedes it is usable."""
+
+    code = "journal_damaged"
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(problem)
+        self.args = (where, problem)
+        self.where, self.problem = where, problem
+
+
+# --- searching ------------------------------------------------------------------------------------------------------
+
+
+def walk(error: BaseException | None) -> Iterator[BaseException]:
+    """Every exception of a chain or group, from the outside in, each once: itself, its group, its cause or context."""
+    seen: set[int] = set()
+    pending = [error]
+    while pending:
+        each = pending.pop(0)
+        if each is None or id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        if isinstance(each, BaseExceptionGroup):
+            pending.extend(each.exceptions)
+        if isinstance(each, GaveUp):
+            pending.append(each.last)
+        pending.append(each.__cause__ or (None if each.__suppress_context__ else each.__context__))
+
+
+def find(error: BaseException | None, wanted: type[T]) -> T | None:
+    """The outermost exception of a type or runtime-checkable protocol, through causes and groups; else None."""
+    return next((each for each in walk(error) if isinstance(each, wanted)), None)

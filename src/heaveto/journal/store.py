@@ -1,0 +1,111 @@
+"""Where runs are kept: an append-only log a run, with a fence against a second driver.
+
+A store knows bytes and rows, no records: what a body means is the business of `records.py`. Every append carries the
+driver's epoch; one of an older epoch writes nothing. An append is on disk when it returns, and a stop of the caller
+does not undo it: "cancelled" never means "not written".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Protocol
+
+import msgspec
+
+__all__ = ["Entry", "RunRow", "Store", "Summary"]
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a list of runs shows, kept beside the log so that listing reads no log.
+
+    Attributes:
+        phase: "running", or the kind of the outcome.
+        why: The outcome in a few words.
+    """
+
+    task: str = ""
+    folder: str = ""
+    model: str = ""
+    phase: str = "running"
+    why: str = ""
+    turns: int = 0
+    cost_usd: Decimal = Decimal(0)
+    unpriced_calls: int = 0
+
+
+class RunRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A run in a list. Times are seconds since 1970; `owner` is empty when nobody drives the run."""
+
+    run_id: str
+    created: float
+    updated: float
+    epoch: int
+    owner: str
+    entries: int
+    summary: Summary
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One record as it is stored. `seq` counts from 1 within the run."""
+
+    seq: int
+    at: float
+    body: bytes
+
+
+class Store(Protocol):
+    """A place where runs are kept. One store serves any number of runs at once."""
+
+    async def create(self, run_id: str, owner: str, bodies: Sequence[bytes], summary: Summary) -> int:
+        """Begin a run with its first records; returns its epoch, 1.
+
+        Raises:
+            JournalError: When there is such a run already, or the store cannot be written.
+        """
+        ...
+
+    async def take(self, run_id: str, owner: str) -> int:
+        """Become the run's driver; returns the new epoch, under which nobody else's append is accepted.
+
+        Raises:
+            RunNotFound: When there is no such run.
+            RunTaken: When its driver is alive.
+        """
+        ...
+
+    async def append(self, run_id: str, epoch: int, bodies: Sequence[bytes], summary: Summary) -> int:
+        """Write records, all or none, durably; returns the last one's seq. Completes although the caller is being stopped.
+
+        Raises:
+            Fenced: When another driver took the run. Nothing was written.
+            JournalError: When the store cannot be written (full disk, broken file). Nothing was written.
+        """
+        ...
+
+    async def release(self, run_id: str, epoch: int) -> None:
+        """Say that this driver is done, so that another may take the run at once. Of an older epoch it does nothing."""
+        ...
+
+    async def read(self, run_id: str, after: int = 0) -> list[Entry]:
+        """The run's records with a seq above `after`.
+
+        Raises:
+            RunNotFound: When there is no such run.
+        """
+        ...
+
+    async def runs(self, limit: int = 50) -> list[RunRow]:
+        """The runs, the last touched first."""
+        ...
+
+    async def find(self, prefix: str) -> str:
+        """The id of the one run that begins so; of the last touched run for an empty prefix.
+
+        Raises:
+            RunNotFound: When there is none.
+            JournalError: When there are several.
+        """
+        ...
+
+    async def aclose(self) -> None: ...

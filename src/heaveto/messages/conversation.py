@@ -1,0 +1,131 @@
+"""The conversation as plain data, the same for every API, and the rule that each call has one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+__all__ = [
+    "AssistantMessage",
+    "Ending",
+    "Message",
+    "SystemMessage",
+    "ToolCall",
+    "ToolMessage",
+    "Transcript",
+    "UserMessage",
+    "unanswered",
+]
+
+
+class SystemMessage(msgspec.Struct, frozen=True, tag_field="role", tag="system"):
+    """What the model is told before everything else."""
+
+    content: str
+
+
+class UserMessage(msgspec.Struct, frozen=True, tag_field="role", tag="user"):
+    """What a person, or the program, says."""
+
+    content: str
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A tool call that the model asked for.
+
+    Attributes:
+        id: Unique within the run; made by us where the API sends none, or one twice.
+        arguments: The JSON text exactly as it came; it may not parse.
+    """
+
+    id: str
+    name: str
+    arguments: str
+
+
+class AssistantMessage(msgspec.Struct, frozen=True, tag_field="role", tag="assistant", omit_defaults=True):
+    """What the model said.
+
+    Attributes:
+        extras: What this API wants back in the next request, such as signed reasoning; only its codec reads it.
+    """
+
+    content: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+    extras: dict[str, Any] = {}
+
+
+Ending: TypeAlias = Literal[
+    "ok",  # it ran and says so
+    "tool_error",  # it ran, or could not, and the model can mend it: the tool's own error, bad arguments, unknown tool
+    "crashed",  # a bug in the tool
+    "denied",  # a person or a rule refused
+    "not_run",  # a stop came before it began
+    "timed_out",  # its limit passed while it ran
+    "stopped",  # a stop came while it ran
+    "fatal",  # it cannot run at all
+    "unknown",  # it may have changed something and did not say
+]
+
+
+class ToolMessage(msgspec.Struct, frozen=True, tag_field="role", tag="tool", omit_defaults=True):
+    """The one answer to a tool call.
+
+    Attributes:
+        ending: How the call ended, for programs; `content` is for the model.
+    """
+
+    call_id: str
+    name: str
+    content: str
+    ending: Ending = "ok"
+
+    @property
+    def is_error(self) -> bool:
+        return self.ending != "ok"
+
+
+Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMessage
+
+
+def unanswered(messages: Iterable[Message]) -> list[ToolCall]:
+    """The calls that have no answer yet, in the order in which the model asked."""
+    waiting: dict[str, ToolCall] = {}
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            waiting |= {call.id: call for call in message.tool_calls}
+        elif isinstance(message, ToolMessage):
+            waiting.pop(message.call_id, None)
+    return list(waiting.values())
+
+
+class Transcript:
+    """The messages of a run, append-only, each encoded once for the API that it is sent to.
+
+    A request's body is joined from kept pieces, so that the three-hundredth turn costs what the third did.
+    """
+
+    def __init__(self, messages: Iterable[Message] = ()) -> None:
+        self._messages = list(messages)
+        self._encoded: dict[str, list[bytes]] = {}
+
+    def append(self, *messages: Message) -> None:
+        self._messages.extend(messages)
+
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self._messages)
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    def __getitem__(self, index: int) -> Message:
+        return self._messages[index]
+
+    def encoded(self, dialect: str, encode: Callable[[Message], bytes]) -> list[bytes]:
+        """Each message in the dialect's bytes; `encode` is called for those that are new since the last time."""
+        pieces = self._encoded.setdefault(dialect, [])
+        pieces.extend(encode(message) for message in self._messages[len(pieces) :])
+        return pieces

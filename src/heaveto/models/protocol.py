@@ -1,0 +1,78 @@
+"""What the loop asks of a model: one method, which opens a stream."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+import msgspec
+
+from ..messages import Delta, Reply, Transcript, Usage
+
+__all__ = ["Model", "ModelStream", "Request", "ToolSpec"]
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """A tool as a model is told of it; `schema` is the JSON schema of its arguments."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One model call. `max_output_tokens` None leaves it to the API."""
+
+    transcript: Transcript
+    tools: Sequence[ToolSpec] = ()
+    max_output_tokens: int | None = None
+
+
+class ModelStream(Protocol):
+    """A reply on its way: iterate over its deltas, then read `reply`.
+
+    Iterating raises the call's own causes and errors. `spent` is right at every moment, also after a cut: what the API
+    reported, else an estimate from what came, flagged as one.
+    """
+
+    @property
+    def spent(self) -> Usage: ...
+
+    @property
+    def reply(self) -> Reply:
+        """The whole reply; after the iteration has ended, not before."""
+        ...
+
+    def __aiter__(self) -> AsyncIterator[Delta]: ...
+
+    async def __anext__(self) -> Delta: ...
+
+
+class Model(Protocol):
+    """A model that can be called."""
+
+    @property
+    def name(self) -> str:
+        """ "provider:model", as people type it."""
+        ...
+
+    @property
+    def reports_cost(self) -> bool:
+        """Whether the API tells what a call cost."""
+        ...
+
+    def stream(self, request: Request) -> AbstractAsyncContextManager[ModelStream]:
+        """Send the request. Leaving the block early closes the connection.
+
+        Raises:
+            APIError: The API refused.
+            TransportFailed: The network failed.
+            CallTimeout, ConnectTimeout, StreamIdle: A limit of this call passed.
+            BadReply: (a member of it) while iterating, when the reply cannot be used.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections. A model may be used by many runs at once; whoever made it closes it."""
+        ...

@@ -1,0 +1,32 @@
+"""The ground floor: scopes that are stopped with a cause, and waiting that gives up well. Standard library and AnyIO only.
+
+`scope.py` what is stopped, and why; `groups.py` tasks; `finishing.py` the two ways out of a stop; `threads.py` sync code
+beside the loop; `slots.py` waiting for a turn; `clock.py` the two clocks.
+"""
+
+from .clock import wall_time
+from .finishing import finish, graced
+from .groups import Tasks, tasks
+from .scope import Scope, check_stop, current_cause, deadline, need, pending_cause, time_left
+from .slots import Slots, SlotsStatistics
+from .threads import Handoff, abandoned_threads, call_in_thread
+
+__all__ = [
+    "Handoff",
+    "Scope",
+    "Slots",
+    "SlotsStatistics",
+    "Tasks",
+    "abandoned_threads",
+    "call_in_thread",
+    "check_stop",
+    "current_cause",
+    "deadline",
+    "finish",
+    "graced",
+    "need",
+    "pending_cause",
+    "tasks",
+    "time_left",
+    "wall_time",
+]

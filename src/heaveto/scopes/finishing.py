@@ -1,0 +1,104 @@
+"""The only two ways out of a stop: work that must finish, and a grace period.
+
+`finish` is a function, not a block: asyncio's native `Task.cancel` goes through every shield, so on asyncio the work runs
+in a task of its own, which that cancellation does not reach, and the cancellation goes on when the work is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeVar, TypeVarTuple
+
+import anyio
+import anyio.lowlevel
+
+from ..causes import SaveTimeout, Stop, StoppedFromOutside
+from .groups import unwrapped
+from .scope import Scope, _current
+
+__all__ = ["finish", "graced"]
+
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
+
+
+async def finish(seconds: float, fn: Callable[[*Args], Awaitable[T]], *args: *Args, cause: Stop | None = None) -> T:
+    """Run `fn(*args)` to its end although the code around it is being stopped. Context values are kept.
+
+    Args:
+        seconds: The work's own limit; nothing else ends it.
+        cause: What is raised when that passes; `SaveTimeout` by default.
+
+    Raises:
+        SaveTimeout: (or `cause`) when the work took longer.
+    """
+
+    async def work() -> T:
+        with Scope(seconds, cause or SaveTimeout(seconds), shield=True):
+            return await fn(*args)
+        raise AssertionError("a scope that is not quiet raises")
+
+    if _on_trio():
+        return await work()
+    return await _despite_native_cancellation(asyncio.ensure_future(work()))
+
+
+def _on_trio() -> bool:
+    trio = sys.modules.get("trio")
+    return trio is not None and bool(trio.lowlevel.in_trio_run())
+
+
+async def _despite_native_cancellation(task: asyncio.Future[T]) -> T:
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is None:
+        return task.result()
+    raise cancelled from task.exception()
+
+
+@asynccontextmanager
+async def graced(seconds: float, *kinds: type[Stop]) -> AsyncIterator[Scope]:
+    """A block that is stopped `seconds` late when the cause is one of `kinds`, and at once for any other.
+
+    A second stop of a wider scope ends the grace. The code inside reads a stop that is held off with `pending_cause`, and
+    begins nothing new after it. What the block raises when it is cut is the wider scope's cause.
+    """
+    outer, settled = _current.get(), anyio.Event()
+    wider = list(outer.visible(through_grace=True)) if outer else []
+    inner = Scope(shield=True, quiet=True)  # the wider scope raises the cause, not this one
+    inner._is_grace = True
+
+    async def watch() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            why = (outer and outer.cause) or StoppedFromOutside()
+            with anyio.move_on_after(seconds if isinstance(why, kinds) else 0, shield=True):
+                await settled.wait()
+            inner.cancel(why)  # no effect when the work is over
+
+    for scope in wider:
+        scope._hurry.append(settled)
+    try:
+        with unwrapped():
+            async with anyio.create_task_group() as group:
+                group.start_soon(watch, name="graced")
+                with inner:
+                    try:
+                        yield inner
+                    finally:
+                        settled.set()
+                group.cancel_scope.cancel()
+    finally:
+        for scope in wider:
+            scope._hurry.remove(settled)
+    if inner.native.cancelled_caught:
+        await anyio.lowlevel.checkpoint()  # asyncio's task group would fall through here, Trio's raises

@@ -1,0 +1,79 @@
+"""Task groups whose tasks see the scope that they are really under, and why a task beside them stopped them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, TypeVarTuple
+
+import anyio
+import anyio.abc
+
+from ..causes import SiblingFailed
+from .scope import Scope, _current
+
+__all__ = ["Tasks", "tasks", "unwrapped"]
+
+Args = TypeVarTuple("Args")
+
+
+class Tasks:
+    """The open group: start tasks in it. Made by `tasks()`."""
+
+    def __init__(self, group: anyio.abc.TaskGroup, scope: Scope) -> None:
+        self._group, self.scope = group, scope
+
+    def start_soon(self, fn: Callable[[*Args], Awaitable[Any]], *args: *Args, name: str | None = None) -> None:
+        """Run `fn(*args)` in a task of its own. The group ends when all its tasks have."""
+        self._group.start_soon(self._child, fn, args, name=name or getattr(fn, "__qualname__", None))
+
+    async def start(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None) -> Any:
+        """Run `fn(*args, task_status=...)` and wait until it calls `task_status.started(value)`; returns that value."""
+
+        async def child(*, task_status: anyio.abc.TaskStatus[Any]) -> None:
+            await self._child(lambda: fn(*args, task_status=task_status), ())
+
+        return await self._group.start(child, name=name or getattr(fn, "__qualname__", None))
+
+    async def _child(self, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> None:
+        # The starter may be inside a narrower scope, which its ContextVar says and which does not cover this task.
+        _current.set(self.scope)
+        try:
+            await fn(*args)
+        except Exception as error:
+            self.scope.note(SiblingFailed(str(error) or type(error).__name__))
+            raise
+
+
+@asynccontextmanager
+async def tasks() -> AsyncIterator[Tasks]:
+    """Run tasks inside a block: `async with tasks() as group: group.start_soon(fn, *args)`. It ends when all have.
+
+    Raises:
+        BaseException: What the block or the one task that failed raised, as itself.
+        BaseExceptionGroup: When several failed.
+    """
+    with Scope(quiet=True) as own, unwrapped():
+        async with anyio.create_task_group() as group:
+            yield Tasks(group, own)
+
+
+class unwrapped:  # noqa: N801 - reads as a word in a `with`
+    """Raise the one exception of a group as itself: that a group was in play is nobody's business."""
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        inner = error
+        while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
+            inner = inner.exceptions[0]
+        if inner is None or inner is error:
+            return
+        for note in getattr(error, "__notes__", ()):
+            inner.add_note(note)
+        context = inner.__context__
+        try:
+            raise inner
+        finally:
+            inner.__context__ = context  # not the group, which `raise` has just put there
+            del error, inner, context  # no cycle through this frame

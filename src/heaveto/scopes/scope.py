@@ -1,0 +1,202 @@
+"""Scopes that can be stopped, each stop with a cause.
+
+The rules of this file:
+- The first stop of a scope is kept; later ones change nothing. A deadline counts from its time, not from when the loop
+  noticed it, so in busy code a passed deadline comes before a later `cancel`.
+- What stops the code in a scope is the earliest stop among the scopes that it can see: itself and the wider ones up to a
+  shield. On a tie the nearest wins. It is worked out when asked for, from our own links: AnyIO's `reason` differs between
+  the two back ends (measured: parent stopped first, Trio tells the parent's, asyncio the child's), so it is for people.
+- AnyIO's scope delivers the stop to every await. Ours raises the cause, but only when the native scope caught the
+  cancellation: finished work is not undone by a late stop.
+- A scope keeps its loop's clock, so that a cause can be read in a thread that has no loop.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import math
+from collections.abc import Iterator
+from contextvars import ContextVar, Token
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import anyio
+
+from ..causes import DeadlinePassed, Stop
+from ..errors import NotEnoughTime
+from .clock import Clock, loop_clock
+
+__all__ = ["Scope", "check_stop", "current_cause", "deadline", "need", "pending_cause", "time_left"]
+
+_current: ContextVar[Scope | None] = ContextVar("heaveto_scope", default=None)
+_order = itertools.count()
+
+
+class Stopped(NamedTuple):
+    """When a scope was stopped (the loop's clock), the order among equal times, and why."""
+
+    at: float
+    order: int
+    cause: Stop
+
+
+class Scope:
+    """A block of code that can be stopped: `with Scope() as scope: ...`, and `scope.cancel(cause)` from the loop.
+
+    Args:
+        seconds: The block's time limit; infinite by default.
+        late: The cause when that passes; a plain `DeadlinePassed` by default.
+        shield: Whether wider stops stay outside.
+        quiet: Whether the block just ends, without raising, when it was stopped.
+
+    Raises:
+        Stop: When the block was stopped, and not `quiet`: a fresh copy of the cause, whose `__context__` tells where the
+            work was.
+    """
+
+    native: anyio.CancelScope
+
+    def __init__(
+        self, seconds: float = math.inf, late: Stop | None = None, *, shield: bool = False, quiet: bool = False
+    ) -> None:
+        if math.isnan(seconds):
+            raise ValueError("a scope's seconds must be a number, not NaN")
+        self._seconds, self._late, self._shield, self._quiet = seconds, late, shield, quiet
+        self._stop: Stopped | None = None
+        self._hurry: list[anyio.Event] = []  # ends the grace periods inside this scope
+        self._is_grace = False
+        self._over = False
+
+    def __enter__(self) -> Self:
+        self._clock: Clock = loop_clock()
+        until = self._clock() + self._seconds if self._seconds != math.inf else math.inf
+        self.native = anyio.CancelScope(shield=self._shield, deadline=until)
+        self._parent = _current.get()
+        self._token: Token[Scope | None] = _current.set(self)
+        self.native.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> bool:
+        _current.reset(self._token)
+        stop, self._over = self._latch(), True
+        if stop and self.native.cancel_called and error is not None and not _is_cancellation(error):
+            error.add_note(f"while stopping: {stop.cause}")  # an error in the clean-up does not hide the cause
+        swallowed = bool(self.native.__exit__(kind, error, traceback))
+        if stop and self.native.cancelled_caught and not self._quiet:
+            raise copy.copy(stop.cause)
+        return swallowed
+
+    def cancel(self, cause: Stop) -> None:
+        """Stop what is inside, from the next await on. A second call keeps the first cause and ends any grace period.
+
+        Call it from the loop's thread; from another, hand it to the loop (`anyio.from_thread.run_sync`).
+        """
+        if not self.note(cause):
+            for event in self._hurry:
+                event.set()
+        self.native.cancel(reason=repr(cause))
+
+    def note(self, cause: Stop) -> bool:
+        """Keep the cause of a stop that something else is about to deliver; False when the scope was stopped before."""
+        if self._latch() is not None:
+            return False
+        self._stop = Stopped(self._clock(), next(_order), cause)
+        return True
+
+    @property
+    def cause(self) -> Stop | None:
+        """Why the code directly inside this scope is stopped; None while it is not."""
+        return _earliest(self.visible())
+
+    @property
+    def own_cause(self) -> Stop | None:
+        """Why this very scope was stopped; None when it was not, whatever happened to wider ones."""
+        stop = self._latch()
+        return stop.cause if stop else None
+
+    def visible(self, *, through_grace: bool = False) -> Iterator[Scope]:
+        """This scope and the wider ones whose stops reach the code inside; also those held off, `through_grace`."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = None if scope._shield and not (through_grace and scope._is_grace) else scope._parent
+
+    def _latch(self) -> Stopped | None:
+        if self._stop is None and not self._over and self._seconds != math.inf:
+            until = self.native.deadline
+            if self._clock() >= until:
+                self._stop = Stopped(until, -1, self._late or DeadlinePassed(self._seconds))
+        return self._stop
+
+
+def deadline(seconds: float, cause: Stop | None = None) -> Scope:
+    """A block with a time limit: `with deadline(120, CallTimeout(120)): ...`.
+
+    Args:
+        seconds: The limit; infinite for none.
+        cause: What is raised when it passes.
+    """
+    return Scope(seconds, cause)
+
+
+def current_cause() -> Stop | None:
+    """Why the code that asks is being stopped; None while it is not. Works in any code below a scope, threads too."""
+    scope = _current.get()
+    return scope.cause if scope is not None else None
+
+
+def pending_cause() -> Stop | None:
+    """Like `current_cause`, but it also sees a stop that a grace period still holds off: begin nothing new after it."""
+    scope = _current.get()
+    return _earliest(scope.visible(through_grace=True)) if scope is not None else None
+
+
+def check_stop() -> None:
+    """Raise the cause if the code that asks is being stopped. For sync code in a thread, which no await can stop.
+
+    Raises:
+        Stop: The cause, as a fresh copy.
+    """
+    if (cause := current_cause()) is not None:
+        raise copy.copy(cause)
+
+
+def time_left() -> float:
+    """Seconds until the nearest deadline among the scopes that the code can see; infinite without one, 0 once stopped."""
+    scope = _current.get()
+    if scope is None:
+        return math.inf
+    if scope.cause is not None:
+        return 0.0
+    return max(0.0, min(each.native.deadline - each._clock() for each in scope.visible()))
+
+
+def need(seconds: float, what: str = "") -> None:
+    """Refuse work that cannot finish in the time left.
+
+    Args:
+        seconds: How long the work usually takes.
+        what: Its name, for the text.
+
+    Raises:
+        NotEnoughTime: With both numbers. Nothing was begun.
+    """
+    left = time_left()
+    if left < seconds:
+        raise NotEnoughTime(seconds, left, what)
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    return isinstance(error, anyio.get_cancelled_exc_class())
+
+
+def _earliest(scopes: Iterator[Scope]) -> Stop | None:
+    first: Stopped | None = None
+    for scope in scopes:
+        stop = scope._latch()
+        if stop and (first is None or stop[:2] < first[:2]):  # ties stay with the nearest
+            first = stop
+    return first.cause if first else None

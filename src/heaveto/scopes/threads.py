@@ -1,0 +1,86 @@
+"""Sync code beside the loop, in daemon threads of our own.
+
+AnyIO's worker threads hold up the stop (the caller waits for the thread) and the exit of the process (the interpreter
+joins them). Ours do neither: on a stop the thread gets a moment to notice it (`check_stop`), then it is abandoned, which
+is the one exception to "nothing is left running" and therefore counted.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Generic, TypeVar, TypeVarTuple, cast
+
+import anyio
+
+from .clock import loop_waker
+
+__all__ = ["Handoff", "abandoned_threads", "call_in_thread"]
+
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
+
+_abandoned: list[threading.Thread] = []
+
+
+class Handoff(Generic[T]):
+    """One result on its way from a thread to the task that waits for it. Made in the loop."""
+
+    def __init__(self) -> None:
+        self._wake = loop_waker()
+        self._done = anyio.Event()
+        self._value: T | None = None
+        self._error: BaseException | None = None
+
+    def deliver(self, value: T) -> None:
+        """Hand over a result. From any thread, once."""
+        self._value = value
+        self._wake(self._done.set)
+
+    def fail(self, error: BaseException) -> None:
+        """Hand over an exception. From any thread, once."""
+        self._error = error
+        self._wake(self._done.set)
+
+    async def wait(self) -> T:
+        """The result, or the exception raised. A stop leaves the thread at work."""
+        await self._done.wait()
+        if self._error is not None:
+            raise self._error
+        return cast(T, self._value)
+
+
+async def call_in_thread(fn: Callable[[*Args], T], *args: *Args, moment: float = 0.1) -> T:
+    """Run the sync `fn(*args)` in a daemon thread; its context values are this task's.
+
+    On a stop the thread has `moment` seconds left. If it ends within them, its result counts; else it is abandoned and
+    the stop goes on. `current_cause`, `check_stop` and `time_left` work in the thread.
+
+    Args:
+        moment: Seconds between the stop and the abandonment.
+    """
+    handoff: Handoff[T] = Handoff()
+    context = copy_context()
+
+    def work() -> None:
+        try:
+            handoff.deliver(context.run(fn, *args))
+        except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
+            handoff.fail(error)
+
+    thread = threading.Thread(target=work, name=f"heaveto:{getattr(fn, '__name__', 'call')}", daemon=True)
+    thread.start()
+    try:
+        return await handoff.wait()
+    except anyio.get_cancelled_exc_class():
+        with anyio.move_on_after(moment, shield=True):
+            return await handoff.wait()
+        _abandoned.append(thread)
+        raise
+
+
+def abandoned_threads() -> list[threading.Thread]:
+    """The threads that were abandoned in this process and still run."""
+    _abandoned[:] = [thread for thread in _abandoned if thread.is_alive()]
+    return list(_abandoned)

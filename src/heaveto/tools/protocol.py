@@ -1,0 +1,114 @@
+"""What the loop asks of a tool, and what a tool is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol, TypeAlias
+
+__all__ = ["Call", "Check", "Effect", "Facts", "Progress", "Tool"]
+
+Effect: TypeAlias = Literal["read", "idempotent", "write"]
+Facts: TypeAlias = Mapping[str, Any]  # plain JSON data
+Progress: TypeAlias = Callable[[str], None]
+
+
+def _say_nothing(text: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """The call that a tool runs for. It carries values, never cancellation.
+
+    Attributes:
+        key: The idempotency key: the same for a call that is made again after a crash or a new plan.
+        folder: The working folder, absolute and without links.
+        facts: What the tool's `plan` noted before the call began.
+        progress: Call it with a line of text that a watching person may see.
+    """
+
+    run_id: str = ""
+    turn: int = 0
+    call_id: str = ""
+    tool: str = ""
+    key: str = ""
+    folder: Path = field(default_factory=Path.cwd)
+    facts: Facts = field(default_factory=dict)
+    progress: Progress = _say_nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What a tool found out about a call of its own that was cut off.
+
+    Attributes:
+        verdict: "done": it took effect, `text` is its result; "not_done": it did not, and may be run; "unknown": cannot tell.
+        text: The result that the model reads, or what was seen instead.
+    """
+
+    verdict: Literal["done", "not_done", "unknown"]
+    text: str = ""
+
+
+class Tool(Protocol):
+    """A tool that the loop can run. `heaveto.tools.tool` makes one of a function."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def description(self) -> str: ...
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON schema of the arguments, an object."""
+        ...
+
+    @property
+    def effect(self) -> Effect: ...
+
+    @property
+    def alone(self) -> bool:
+        """Whether no other call may run beside it."""
+        ...
+
+    @property
+    def approval(self) -> bool:
+        """Whether a person has to approve each call."""
+        ...
+
+    @property
+    def seconds(self) -> float | None:
+        """The limit of one call; None for none."""
+        ...
+
+    def parse(self, arguments: str) -> Mapping[str, Any]:
+        """The arguments from the model's JSON text.
+
+        Raises:
+            BadArguments: With what is wrong and the shape of a right call.
+        """
+        ...
+
+    async def plan(self, call: Call, arguments: Mapping[str, Any]) -> Facts:
+        """What to note before the call begins, so that `check` can tell later whether it took effect; may be empty.
+
+        Raises:
+            ToolError: When the call cannot succeed; it is the call's result, and nothing was begun.
+        """
+        ...
+
+    async def run(self, call: Call, arguments: Mapping[str, Any]) -> str:
+        """Do it. Returns what the model reads.
+
+        Raises:
+            ToolError: The model reads its text.
+            ToolFatal: The tool cannot run at all; the run stops.
+            OutcomeUnknown: It may have changed something and cannot say.
+        """
+        ...
+
+    async def check(self, call: Call, arguments: Mapping[str, Any]) -> Check | None:
+        """Find out, by looking only, whether a call that was cut off took effect; None when the tool has no way to."""
+        ...
