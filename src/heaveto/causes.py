@@ -204,7 +204,7 @@ class DeadlinePassed(Stop, TimeoutError):
     """
 
     code = "deadline_passed"
-    what: ClassVar[str] = "a deadline passed"
+    what: ClassVar[str] = "a deadline of {} passed"
     default_setting: ClassVar[str] = ""
 
     def __init__(self, seconds: float, setting: str | None = None) -> None:
@@ -213,8 +213,8 @@ class DeadlinePassed(Stop, TimeoutError):
         super().__init__(seconds, self.setting)
 
     def __str__(self) -> str:
-        limit = in_seconds(self.seconds)
-        return f"{self.what} ({limit}, {self.setting})" if self.setting else f"{self.what} ({limit})"
+        text = self.what.format(in_seconds(self.seconds))
+        return f"{text} ({self.setting})" if self.setting else text
 
     @property
     def timeout(self) -> bool:
@@ -235,7 +235,7 @@ class CallTimeout(_WorthRetrying):
     """A model call did not end within its limit."""
 
     code = "call_timeout"
-    what = "the model call timed out"
+    what = "the model call timed out after {}"
     default_setting = "call_seconds"
 
 
@@ -243,7 +243,7 @@ class AttemptTimeout(_WorthRetrying):
     """One attempt of something that is retried did not end within its limit."""
 
     code = "attempt_timeout"
-    what = "the attempt timed out"
+    what = "the attempt timed out after {}"
     default_setting = "attempt_seconds"
 
 
@@ -251,7 +251,7 @@ class ConnectTimeout(_WorthRetrying):
     """No connection to the server came about within the limit."""
 
     code = "connect_timeout"
-    what = "connecting timed out"
+    what = "connecting timed out after {}"
     default_setting = "connect_seconds"
 
 
@@ -259,7 +259,7 @@ class StreamIdle(_WorthRetrying):
     """A stream brought nothing for too long; `setting` tells bytes from content."""
 
     code = "stream_idle"
-    what = "the stream went quiet"
+    what = "the stream went quiet for {}"
     default_setting = "idle_seconds"
 
 
@@ -267,7 +267,7 @@ class ToolTimeout(DeadlinePassed):
     """A tool call did not end within its limit."""
 
     code = "tool_timeout"
-    what = "the tool timed out"
+    what = "the tool timed out after {}"
     default_setting = "seconds"
 
 
@@ -276,7 +276,7 @@ class TestsTimedOut(DeadlinePassed):
 
     __test__ = False  # pytest: not a test class
     code = "tests_timed_out"
-    what = "the tests timed out"
+    what = "the tests timed out after {}"
     default_setting = "test_seconds"
 
 
@@ -284,7 +284,7 @@ class SaveTimeout(DeadlinePassed):
     """Work that had to finish (a save) did not within its own limit."""
 
     code = "save_timeout"
-    what = "saving timed out"
+    what = "saving timed out after {}"
     advice = "the disk or the database is not answering; what was saved before is whole"
     default_setting = "save_seconds"
 

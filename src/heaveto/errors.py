@@ -156,7 +156,7 @@ class RunDeadline(DeadlinePassed, BudgetExhausted):
 
     code = "run_deadline"
     advice = "resume with a higher --max-seconds"
-    what = "the run's time is used up"
+    what = "the run's time is used up: {}"
     default_setting = "max_seconds"
 
 

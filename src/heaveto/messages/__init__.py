@@ -11,6 +11,7 @@ from .conversation import (
     UserMessage,
     unanswered,
 )
+from .limits import Limits
 from .money import Spend, Usage, parse_usd
 from .replies import CallDelta, Delta, Finish, ReasoningDelta, Reply, TextDelta
 
@@ -20,6 +21,7 @@ __all__ = [
     "Delta",
     "Ending",
     "Finish",
+    "Limits",
     "Message",
     "ReasoningDelta",
     "Reply",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, TypeAlias
 
@@ -43,6 +45,15 @@ class ToolCall(msgspec.Struct, frozen=True):
     id: str
     name: str
     arguments: str
+
+    @property
+    def identity(self) -> str:
+        """The same for two calls of one tool with the same arguments, however their JSON is spelled."""
+        try:
+            arguments = json.dumps(json.loads(self.arguments or "{}"), sort_keys=True, separators=(",", ":"))
+        except ValueError:
+            arguments = self.arguments
+        return hashlib.sha256(f"{self.name}\0{arguments}".encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class AssistantMessage(msgspec.Struct, frozen=True, tag_field="role", tag="assistant", omit_defaults=True):

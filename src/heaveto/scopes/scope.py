@@ -82,7 +82,7 @@ class Scope:
     ) -> bool:
         _current.reset(self._token)
         stop, self._over = self._latch(), True
-        if stop and self.native.cancel_called and error is not None and not _is_cancellation(error):
+        if stop and self.native.cancel_called and error is not None and not _is_a_stop(error):
             error.add_note(f"while stopping: {stop.cause}")  # an error in the clean-up does not hide the cause
         swallowed = bool(self.native.__exit__(kind, error, traceback))
         if stop and self.native.cancelled_caught and not self._quiet:
@@ -189,8 +189,8 @@ def need(seconds: float, what: str = "") -> None:
         raise NotEnoughTime(seconds, left, what)
 
 
-def _is_cancellation(error: BaseException) -> bool:
-    return isinstance(error, anyio.get_cancelled_exc_class())
+def _is_a_stop(error: BaseException) -> bool:
+    return isinstance(error, (Stop, anyio.get_cancelled_exc_class()))
 
 
 def _earliest(scopes: Iterator[Scope]) -> Stop | None:

@@ -1,0 +1,232 @@
+"""The records of a run: what is written down, one small struct a step. They are its durable events too.
+
+The rules of this file:
+- A record is never changed once it is written; a newer format adds fields with defaults or types, and `FORMAT` counts up.
+- A record says what happened, not what follows from it: `state.py` folds them into a state.
+- The `type` in the JSON is the name that people see in `--json` and on the page.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from ..errors import JournalDamaged, JournalNewer
+from ..messages import AssistantMessage, Ending, Finish, Limits, Spend, Usage
+
+__all__ = [
+    "FORMAT",
+    "CallSpent",
+    "DriveStarted",
+    "LimitsChanged",
+    "Record",
+    "Replied",
+    "Retried",
+    "RunFinished",
+    "RunStarted",
+    "Said",
+    "ToolFinished",
+    "ToolResolved",
+    "ToolStarted",
+    "decode_record",
+    "encode_record",
+]
+
+FORMAT = 1
+
+
+class RunStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="run.started"):
+    """A run began. `settings` is what the starter wants back at a resume (the command keeps its flags there)."""
+
+    format: int = FORMAT
+    run_id: str
+    task: str
+    system: str = ""
+    model: str = ""
+    folder: str = ""
+    tools: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    on_unknown: Literal["wait", "tell_model"] = "wait"
+    settings: dict[str, Any] = {}
+
+
+class DriveStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="drive.started"):
+    """A process began to drive the run: the first time, or after a stop."""
+
+    epoch: int
+    model: str = ""
+    resumed: bool = False
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="said"):
+    """A person or the program said something to the model after the run had begun."""
+
+    content: str
+
+
+class LimitsChanged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="limits.changed"):
+    """A person raised or lowered the limits at a resume."""
+
+    limits: Limits
+
+
+class Replied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="reply"):
+    """The model replied. A reply that did not end well is no part of the conversation, but its spend counts."""
+
+    turn: int
+    message: AssistantMessage
+    finish: Finish
+    native_finish: str = ""
+    usage: Usage = Usage()
+    model: str = ""
+    reply_id: str = ""
+
+
+class Retried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="retry"):
+    """An attempt at a model call failed and another follows. What it streamed is void.
+
+    Attributes:
+        wait_seconds: The wait before the next attempt.
+        error: As `causes.to_data` writes it.
+    """
+
+    turn: int
+    attempt: int
+    of: int
+    wait_seconds: float
+    error: dict[str, Any]
+    usage: Usage | None = None
+
+
+class CallSpent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="call.spent"):
+    """A model call ended without a reply, and what it cost all the same."""
+
+    turn: int
+    usage: Usage
+    error: dict[str, Any]
+
+
+class ToolStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool.started"):
+    """The marker: this call begins now and may change something. Written before it does.
+
+    Attributes:
+        key: The idempotency key.
+        facts: What the tool's `plan` noted, for its `check`.
+    """
+
+    call_id: str
+    name: str
+    effect: Literal["idempotent", "write"]
+    key: str
+    facts: dict[str, Any] = {}
+
+
+class ToolFinished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool.finished"):
+    """A call ended. `content` is what the model reads; `error` is for people, with the traceback's last lines of a crash."""
+
+    call_id: str
+    name: str
+    ending: Ending
+    content: str
+    seconds: float = 0.0
+    error: dict[str, Any] | None = None
+
+
+class ToolResolved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool.resolved"):
+    """A rung of the ladder settled a call whose outcome was not known. Written before it is acted on.
+
+    Attributes:
+        verdict: "done": `content` is its result. "again": it is run again. "told": the model is told that nobody knows.
+        by: The rung: "not begun", "read", "idempotent", "check", "person", "model".
+        evidence: What was seen, or what the person said.
+    """
+
+    call_id: str
+    name: str
+    verdict: Literal["done", "again", "told"]
+    by: Literal["not begun", "read", "idempotent", "check", "person", "model"]
+    content: str = ""
+    ending: Ending = "ok"
+    evidence: str = ""
+
+
+class RunFinished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="run.finished"):
+    """A drive ended. Exactly one for each, always its last event.
+
+    Attributes:
+        outcome: The kind of the outcome, one of `loop.OutcomeKind`.
+        why: In plain words.
+        cause: The stop or the error as data, with its code and its chain; None when the model answered.
+        seconds: The time driven, over all resumes.
+        unresolved: The calls that nobody knows the outcome of, as "tool (call id)".
+    """
+
+    outcome: str
+    why: str
+    text: str = ""
+    cause: dict[str, Any] | None = None
+    spend: Spend = Spend()
+    turns: int = 0
+    seconds: float = 0.0
+    resumable: bool = False
+    unresolved: tuple[str, ...] = ()
+    exit_status: int = 0
+
+
+Record: TypeAlias = (
+    RunStarted
+    | DriveStarted
+    | Said
+    | LimitsChanged
+    | Replied
+    | Retried
+    | CallSpent
+    | ToolStarted
+    | ToolFinished
+    | ToolResolved
+    | RunFinished
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
+
+
+def encode_record(record: Record) -> bytes:
+    """The record's bytes. Lone surrogates, which UTF-8 cannot hold, are written as "\\ufffd"."""
+    try:
+        return _encoder.encode(record)
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False)
+        return text.encode("utf-8", "replace")
+
+
+def decode_record(body: bytes, where: str = "a record") -> Record:
+    """The record from its bytes.
+
+    Args:
+        where: Its place, for the error, such as "run 3f2a, record 12".
+
+    Raises:
+        JournalNewer: When a newer version wrote it.
+        JournalDamaged: When it cannot be read.
+    """
+    try:
+        record = _decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        _refuse_newer(body)
+        raise JournalDamaged(where, str(error)) from error
+    if isinstance(record, RunStarted) and record.format > FORMAT:
+        raise JournalNewer(record.format, FORMAT)
+    return record
+
+
+def _refuse_newer(body: bytes) -> None:
+    """A newer format may have types that this version cannot decode; then its number is what to tell."""
+    try:
+        data = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return
+    if isinstance(data, dict) and isinstance(found := data.get("format"), int) and found > FORMAT:
+        raise JournalNewer(found, FORMAT)

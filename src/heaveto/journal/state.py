@@ -1,0 +1,235 @@
+"""The state of a run, folded from its records. Pure: the same records give the same state, in any process.
+
+A tool call is a small machine, and the machine is the table below. What is not in it is a bug or a damaged journal, and
+refused as such.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from ..errors import JournalDamaged
+from ..messages import (
+    Ending,
+    Limits,
+    Message,
+    Spend,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    Transcript,
+    UserMessage,
+)
+from .records import (
+    CallSpent,
+    DriveStarted,
+    LimitsChanged,
+    Record,
+    Replied,
+    Retried,
+    RunFinished,
+    RunStarted,
+    Said,
+    ToolFinished,
+    ToolResolved,
+    ToolStarted,
+)
+
+__all__ = ["CALL_TRANSITIONS", "SETTLED", "CallEntry", "CallState", "RunState", "fold"]
+
+CallState: TypeAlias = Literal["asked", "begun", "in_doubt", "settled"]
+CallStep: TypeAlias = Literal["marker", "result", "no_result", "done", "again", "told"]
+
+# How a call ended and whether that settles it. A limit that passed settles a call that only reads or may be repeated; of
+# one that writes the loop says "unknown" instead.
+SETTLED: frozenset[Ending] = frozenset({"ok", "tool_error", "crashed", "denied", "not_run", "timed_out"})
+
+RAN: frozenset[Ending] = frozenset({"ok", "tool_error", "crashed", "timed_out"})
+
+CALL_TRANSITIONS: dict[tuple[CallState, CallStep], CallState] = {
+    ("asked", "marker"): "begun",
+    ("asked", "result"): "settled",  # reads carry no marker; what was denied or not run never had one
+    ("asked", "no_result"): "in_doubt",  # a read that was cut
+    ("begun", "result"): "settled",
+    ("begun", "no_result"): "in_doubt",
+    ("begun", "done"): "settled",  # the process died: the ladder decides
+    ("begun", "again"): "asked",
+    ("begun", "told"): "settled",
+    ("in_doubt", "done"): "settled",
+    ("in_doubt", "again"): "asked",
+    ("in_doubt", "told"): "settled",
+}
+
+
+@dataclass(slots=True)
+class CallEntry:
+    """One tool call: what was asked, how far it came, and its one answer."""
+
+    call: ToolCall
+    turn: int
+    state: CallState = "asked"
+    started: ToolStarted | None = None
+    answer: ToolMessage | None = None
+    why_in_doubt: str = ""
+
+
+@dataclass(slots=True)
+class RunState:
+    """A run as far as it came.
+
+    Attributes:
+        transcript: The conversation for the next request: each call in it has its answer.
+        open_calls: The calls of the last reply while one of them is not settled, in the reply's order.
+        repeats: How many calls of each identity have run to an end.
+        seconds: The time that earlier drives took.
+        finished: How the last drive ended; None while one is under way, or when it was killed.
+    """
+
+    started: RunStarted
+    limits: Limits
+    transcript: Transcript
+    spend: Spend = field(default_factory=Spend)
+    turns: int = 0
+    seconds: float = 0.0
+    seq: int = 0
+    epoch: int = 0
+    open_calls: dict[str, CallEntry] = field(default_factory=dict)
+    repeats: dict[str, int] = field(default_factory=dict)
+    answer: str | None = None
+    finished: RunFinished | None = None
+
+    @property
+    def run_id(self) -> str:
+        return self.started.run_id
+
+    @classmethod
+    def begin(cls, started: RunStarted) -> RunState:
+        opening: list[Message] = [SystemMessage(started.system)] if started.system else []
+        state = cls(started=started, limits=started.limits, transcript=Transcript([*opening, UserMessage(started.task)]))
+        state.seq = 1
+        return state
+
+    def apply(self, record: Record) -> None:
+        """Take the next record in.
+
+        Raises:
+            JournalDamaged: When it cannot follow on what came before.
+        """
+        self.seq += 1
+        match record:
+            case DriveStarted():
+                self.epoch, self.finished = record.epoch, None
+            case Said():
+                self.transcript.append(UserMessage(record.content))
+                self.answer = None
+            case LimitsChanged():
+                self.limits = record.limits
+            case Replied():
+                self._take_reply(record)
+            case Retried():
+                self.spend = self.spend + record.usage if record.usage else self.spend
+            case CallSpent():
+                self.spend = self.spend + record.usage
+            case ToolStarted():
+                self._step(record.call_id, "marker").started = record
+            case ToolFinished():
+                self._take_result(record)
+            case ToolResolved():
+                self._take_verdict(record)
+            case RunFinished():
+                self.finished, self.seconds = record, record.seconds
+            case RunStarted():
+                raise JournalDamaged(self._here(), "a run cannot start twice")
+
+    def conversation(self) -> list[Message]:
+        """Everything that was said, with the answers of a half-answered reply. For people; requests take `transcript`."""
+        answers = [entry.answer for entry in self.open_calls.values() if entry.answer]
+        return [*self.transcript, *answers]
+
+    def in_doubt(self) -> list[CallEntry]:
+        """The calls that had begun and whose outcome is not known."""
+        return [entry for entry in self.open_calls.values() if entry.state in ("begun", "in_doubt")]
+
+    def idempotency_key(self, call: ToolCall) -> str:
+        """The key of a call: that of the run, the tool, the arguments, and how many such calls ran to an end before.
+
+        A call that the model makes again after a new plan, since it does not know the first one's outcome, gets the first
+        one's key; a deliberate repeat gets another.
+        """
+        beside = [entry.call.id for entry in self.open_calls.values() if entry.call.identity == call.identity]
+        repeat = self.repeats.get(call.identity, 0) + (beside.index(call.id) if call.id in beside else 0)
+        return hashlib.sha256(f"{self.run_id}:{call.identity}:{repeat}".encode()).hexdigest()[:32]
+
+    def asked(self) -> list[CallEntry]:
+        """The calls that are still to be run."""
+        return [entry for entry in self.open_calls.values() if entry.state == "asked"]
+
+    def _take_reply(self, record: Replied) -> None:
+        self.spend = self.spend + record.usage
+        self.turns = record.turn
+        if record.finish not in ("answer", "tool_calls"):
+            return
+        if self.open_calls:
+            raise JournalDamaged(self._here(), "a reply came before the calls of the one before were answered")
+        self.transcript.append(record.message)
+        self.open_calls = {call.id: CallEntry(call, record.turn) for call in record.message.tool_calls}
+        if not self.open_calls:
+            self.answer = record.message.content
+
+    def _take_result(self, record: ToolFinished) -> None:
+        entry = self._step(record.call_id, "result" if record.ending in SETTLED else "no_result")
+        entry.answer = ToolMessage(record.call_id, record.name, record.content, record.ending)
+        if entry.state == "in_doubt":
+            entry.why_in_doubt = record.content
+        self._close_reply()
+
+    def _take_verdict(self, record: ToolResolved) -> None:
+        entry = self._step(record.call_id, record.verdict)
+        entry.answer = None
+        if record.verdict == "again":
+            entry.started = None
+        else:
+            entry.answer = ToolMessage(record.call_id, record.name, record.content, record.ending)
+        self._close_reply()
+
+    def _step(self, call_id: str, step: CallStep) -> CallEntry:
+        entry = self.open_calls.get(call_id)
+        if entry is None:
+            raise JournalDamaged(self._here(), f"no open call {call_id}")
+        after = CALL_TRANSITIONS.get((entry.state, step))
+        if after is None:
+            raise JournalDamaged(self._here(), f"call {call_id} is {entry.state}, where {step} cannot follow")
+        entry.state = after
+        return entry
+
+    def _close_reply(self) -> None:
+        """Once all calls of the reply are settled, their answers join the conversation, in the reply's order."""
+        entries = list(self.open_calls.values())
+        if all(entry.state == "settled" and entry.answer for entry in entries):
+            self.transcript.append(*(entry.answer for entry in entries if entry.answer))
+            for entry in entries:
+                if entry.answer and entry.answer.ending in RAN:
+                    self.repeats[entry.call.identity] = self.repeats.get(entry.call.identity, 0) + 1
+            self.open_calls = {}
+
+    def _here(self) -> str:
+        return f"run {self.run_id}, record {self.seq}"
+
+
+def fold(records: Iterable[Record]) -> RunState:
+    """The state that a run's records come to.
+
+    Raises:
+        JournalDamaged: When a record cannot follow on those before it.
+    """
+    remaining = iter(records)
+    first = next(remaining, None)
+    if not isinstance(first, RunStarted):
+        raise JournalDamaged("the first record", "a run begins with run.started")
+    state = RunState.begin(first)
+    for record in remaining:
+        state.apply(record)
+    return state

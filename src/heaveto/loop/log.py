@@ -1,0 +1,87 @@
+"""A run's state, its journal and its watchers, kept in step.
+
+`add` changes the state at once and in sync code; `commit` writes what was added and then tells the watchers, so that a
+durable event that somebody has seen is on disk. The loop commits before each step that could make what it added matter.
+"""
+
+from __future__ import annotations
+
+import anyio
+
+from ..journal import Store, Summary
+from ..journal.records import Record, RunFinished, encode_record
+from ..journal.state import RunState
+from ..scopes import wall_time
+from .events import Body, Emit, Event
+
+__all__ = ["Log"]
+
+
+class Log:
+    """The one writer of a run's journal while this process drives it."""
+
+    def __init__(self, store: Store, state: RunState, emit: Emit) -> None:
+        self._store, self.state, self._emit = store, state, emit
+        self._unsaved: list[Record] = []
+        self._pieces = 0
+        self.broken: BaseException | None = None  # why nothing more can be written
+
+    def add(self, *records: Record) -> None:
+        """Take records into the state; `commit` writes them."""
+        for record in records:
+            self.state.apply(record)
+            self._unsaved.append(record)
+
+    async def commit(self) -> None:
+        """Write what was added. It is on disk when this returns, and also when a stop comes while it is under way.
+
+        Raises:
+            Fenced, JournalError, SaveTimeout: It could not be written; nothing is written from now on.
+        """
+        if self.broken is not None:
+            raise self.broken
+        if not self._unsaved:
+            return
+        records, self._unsaved = self._unsaved, []
+        state = self.state
+        try:
+            await self._store.append(state.run_id, state.epoch, [*map(encode_record, records)], self._summary())
+        except anyio.get_cancelled_exc_class() as cancelled:
+            if cancelled.__cause__ is None:  # a native cancellation: the store finished first, then let it go on
+                self._publish(records)
+            raise
+        except Exception as error:  # boundary: whatever the store says, the journal cannot be trusted to go on
+            self.broken = error
+            raise
+        self._publish(records)
+
+    def tell(self, body: Body) -> None:
+        """Tell the watchers something that is not kept."""
+        self._pieces += 1
+        state = self.state
+        self._emit(Event(f"{state.seq - len(self._unsaved)}.{self._pieces}", state.run_id, wall_time(), False, body))
+
+    def _publish(self, records: list[Record]) -> None:
+        self._pieces = 0
+        first = self.state.seq - len(self._unsaved) - len(records) + 1
+        now = wall_time()
+        for seq, record in enumerate(records, first):
+            self._emit(Event(str(seq), self.state.run_id, now, True, record))
+
+    def _summary(self) -> Summary:
+        return summarize(self.state)
+
+
+def summarize(state: RunState) -> Summary:
+    """What a list of runs shows of this one."""
+    finished: RunFinished | None = state.finished
+    return Summary(
+        task=state.started.task,
+        folder=state.started.folder,
+        model=state.started.model,
+        phase=finished.outcome if finished else "running",
+        why=finished.why if finished else "",
+        turns=state.turns,
+        cost_usd=state.spend.cost_usd,
+        unpriced_calls=state.spend.unpriced_calls,
+    )

@@ -1,0 +1,196 @@
+"""How a run ended: the kinds of outcome, their exit statuses, and why, in plain words.
+
+The order of `_KINDS` is the documented order for an error that several kinds fit: the first that any of its branches is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from ..causes import Described, Interrupted, Shutdown, Stop, to_data
+from ..errors import BudgetExhausted, ConfigError, GaveUp, Waiting
+from ..journal.records import RunFinished
+from ..journal.state import RunState
+from ..messages import Message, Spend, ToolCall
+
+__all__ = ["EXIT_STATUS", "Outcome", "OutcomeKind", "Report", "conclude", "describe", "kind_of", "why"]
+
+OutcomeKind: TypeAlias = Literal[
+    "answered",  # the model answered
+    "failed",  # trying again as it is will not help
+    "limit",  # a limit that the user set was reached
+    "waiting",  # it waits for a person
+    "stopped",  # by a person or a program, from elsewhere
+    "gave_up",  # on something that may pass
+    "interrupted",  # Ctrl-C
+    "shutdown",  # the process is going
+]
+
+EXIT_STATUS: dict[OutcomeKind, int] = {
+    "answered": 0,
+    "failed": 1,
+    "limit": 3,
+    "waiting": 4,
+    "stopped": 5,
+    "gave_up": 75,  # EX_TEMPFAIL
+    "interrupted": 130,  # 128 + SIGINT
+    "shutdown": 143,  # 128 + SIGTERM
+}
+_SIGNAL_STATUS = {"SIGHUP": 129}
+
+_KINDS: list[tuple[type[BaseException], OutcomeKind]] = [
+    (Interrupted, "interrupted"),
+    (Shutdown, "shutdown"),
+    (BudgetExhausted, "limit"),  # RunDeadline among them, though it is a stop too
+    (Stop, "stopped"),
+    (Waiting, "waiting"),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """A run as far as it came.
+
+    Attributes:
+        messages: The conversation; each call has its one answer, but for those in `pending`.
+        pending: Calls that are still to be run, or whose outcome nobody knows.
+        seconds: The time driven, over all resumes.
+    """
+
+    run_id: str
+    turns: int = 0
+    spend: Spend = field(default_factory=Spend)
+    seconds: float = 0.0
+    messages: tuple[Message, ...] = ()
+    pending: tuple[ToolCall, ...] = ()
+    resumable: bool = False
+
+    @classmethod
+    def of(cls, state: RunState, *, resumable: bool) -> Report:
+        return cls(
+            run_id=state.run_id,
+            turns=state.turns,
+            spend=state.spend,
+            seconds=state.seconds,
+            messages=tuple(state.conversation()),
+            pending=tuple(entry.call for entry in state.open_calls.values() if entry.state != "settled"),
+            resumable=resumable,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """How a drive ended.
+
+    Attributes:
+        text: The model's answer; empty unless it answered.
+        cause: The stop, when it was stopped.
+        error: What went wrong, when something did.
+    """
+
+    kind: OutcomeKind
+    text: str = ""
+    cause: Stop | None = None
+    error: BaseException | None = None
+    report: Report
+
+    @property
+    def exit_status(self) -> int:
+        return _exit_status(self.kind, self.cause or self.error)
+
+    @property
+    def why(self) -> str:
+        return why(self)
+
+
+def kind_of(error: BaseException | None) -> OutcomeKind:
+    """The kind of outcome that an error makes; none is an answer."""
+    if error is None:
+        return "answered"
+    branches = list(_branches(error))
+    for wanted, kind in _KINDS:
+        if any(isinstance(each, wanted) for each in branches):
+            return kind
+    return "gave_up" if any(_may_pass(each) for each in branches) else "failed"
+
+
+def conclude(state: RunState, error: BaseException | None, seconds: float) -> RunFinished:
+    """The last record of a drive.
+
+    Args:
+        seconds: The time driven, over all resumes.
+    """
+    kind = kind_of(error)
+    return RunFinished(
+        outcome=kind,
+        why=why(error),
+        text=state.answer or "" if kind == "answered" else "",
+        cause=None if error is None else to_data(error),
+        spend=state.spend,
+        turns=state.turns,
+        seconds=round(seconds, 3),
+        resumable=is_resumable(error),
+        unresolved=tuple(f"{entry.call.name} ({entry.call.id})" for entry in state.in_doubt()),
+        exit_status=_exit_status(kind, error),
+    )
+
+
+def is_resumable(error: BaseException | None) -> bool:
+    """Whether `resume` can get the run under way again; an answered run only by saying something new."""
+    return error is not None and not any(isinstance(each, ConfigError) for each in _branches(error))
+
+
+def why(subject: Outcome | BaseException | None) -> str:
+    """Why a run ended, in plain words, with advice where there is any.
+
+    Takes an outcome, or what `Agent.run` raised. Errors that are not ours are called that, never dressed up.
+    """
+    error = (subject.cause or subject.error) if isinstance(subject, Outcome) else subject
+    if error is None:
+        return "the model answered"
+    advice = _advice(error)
+    return f"{describe(error)}: {advice}" if advice else describe(error)
+
+
+def describe(error: BaseException) -> str:
+    """An error as a path from the outside in, without repeats."""
+    if isinstance(error, BaseExceptionGroup):
+        return "; ".join(dict.fromkeys(describe(each) for each in error.exceptions))
+    if isinstance(error, Described):
+        return str(error)
+    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"unexpected error: {text}"
+
+
+def _advice(error: BaseException) -> str:
+    for each in _branches(error):
+        if isinstance(each, GaveUp):
+            return _advice(each.last) or "worth trying again later"
+        if isinstance(each, Described) and each.advice:
+            return each.advice
+        if isinstance(each, Described) and each.retryable:
+            return "worth trying again later"
+    return ""
+
+
+def _may_pass(error: BaseException) -> bool:
+    if isinstance(error, GaveUp):
+        return _may_pass(error.last) or not isinstance(error.last, Described)
+    return isinstance(error, Described) and bool(error.retryable)
+
+
+def _branches(error: BaseException) -> Iterator[BaseException]:
+    """The error, or the members of a group of errors; not their causes, which did not end the run."""
+    if isinstance(error, BaseExceptionGroup):
+        for each in error.exceptions:
+            yield from _branches(each)
+    else:
+        yield error
+
+
+def _exit_status(kind: OutcomeKind, error: BaseException | None) -> int:
+    if kind == "shutdown" and isinstance(error, Shutdown):
+        return _SIGNAL_STATUS.get(error.reason, EXIT_STATUS[kind])
+    return EXIT_STATUS[kind]
