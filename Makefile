@@ -1,0 +1,65 @@
+# `make demo` and `make test` need nothing but a Python 3.11 or newer; everything else is installed into $(VENV).
+# PYTHON=/path/to/python3 chooses the interpreter, VENV=folder another place, ARGS="..." what the command gets.
+
+VENV = .venv
+PYTHON =
+EXTRAS = all
+ARGS =
+BIN = $(VENV)/bin
+STAMP = $(VENV)/.installed
+CODE = src tests benchmarks
+
+.PHONY: help install demo test lint bench bench-repair clean
+
+help:
+	@echo "make demo          repair a small broken project, without a key and without the network"
+	@echo "make test          lint, types and tests, on asyncio and Trio"
+	@echo "make lint          the same without the tests"
+	@echo "make bench         speed and memory beside a bare loop"
+	@echo "make bench-repair  how many broken projects the offline model repairs"
+
+install: $(STAMP)
+
+demo: $(STAMP)
+	$(BIN)/heaveto demo $(ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/mypy
+	$(BIN)/python -m heaveto.testing.lint src
+
+# The test run's last line says what was left out on this machine.
+test: lint
+	$(BIN)/python -m pytest $(ARGS)
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/speed.py $(ARGS)
+
+bench-repair: $(STAMP)
+	$(BIN)/python benchmarks/repair.py $(ARGS)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
+
+# pip is pinned first, because an interpreter's own may not know dependency groups; the build runs with the pinned
+# hatchling, because pip's isolated builds do not read constraints.
+$(STAMP): pyproject.toml constraints.txt
+	@if ! "$(BIN)/python" -c "" 2>/dev/null; then \
+	  python="$(PYTHON)"; \
+	  for each in $${python:-python3.13 python3.12 python3.11 python3}; do \
+	    if "$$each" -c "import sys; sys.exit(sys.version_info < (3, 11))" 2>/dev/null; then python="$$each"; break; fi; \
+	    python=; \
+	  done; \
+	  if [ -z "$$python" ]; then \
+	    echo "heaveto needs Python 3.11 or newer: install one (Debian, Ubuntu: apt install python3 python3-venv; macOS: brew install python), or name yours with PYTHON=/path/to/python3." >&2; exit 1; \
+	  fi; \
+	  if ! "$$python" -c "import venv, ensurepip" 2>/dev/null; then \
+	    echo "$$python lacks the venv and ensurepip modules: install them (Debian, Ubuntu: apt install python3-venv), or name another interpreter with PYTHON=/path/to/python3." >&2; exit 1; \
+	  fi; \
+	  "$$python" -m venv --clear "$(VENV)" || exit 1; \
+	fi
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables --group dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e ".[$(EXTRAS)]"
+	@touch $(STAMP)
