@@ -4,7 +4,7 @@
 beside the loop; `slots.py` waiting for a turn; `clock.py` the two clocks.
 """
 
-from .clock import wall_time
+from .clock import loop_waker, outside_the_loop, wall_time
 from .finishing import finish, graced
 from .groups import Tasks, tasks
 from .scope import Scope, check_stop, current_cause, deadline, need, pending_cause, time_left
@@ -24,7 +24,9 @@ __all__ = [
     "deadline",
     "finish",
     "graced",
+    "loop_waker",
     "need",
+    "outside_the_loop",
     "pending_cause",
     "tasks",
     "time_left",

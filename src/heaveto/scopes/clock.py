@@ -1,19 +1,48 @@
-"""The two clocks: the loop's, for durations, and the wall's, for records. And the way back into the loop from a thread."""
+"""The two clocks: the loop's, for durations, and the wall's, for records. And the way back into the loop from a thread.
+
+A fake clock jumps to the next timer when no task can run. It must not while work of ours is out in a thread or a process,
+so whatever hands work out holds it until the work is back.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import sys
 import time
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TypeAlias
+from weakref import WeakKeyDictionary
 
 import anyio
 
-__all__ = ["Clock", "Wake", "loop_clock", "loop_waker", "wall_time"]
+__all__ = [
+    "Clock",
+    "Holdable",
+    "Wake",
+    "fake_clock",
+    "fake_clocks",
+    "loop_clock",
+    "loop_waker",
+    "outside_the_loop",
+    "wall_time",
+]
 
 Clock: TypeAlias = Callable[[], float]
 Wake: TypeAlias = Callable[[Callable[[], Any]], None]
+
+
+class Holdable(Protocol):
+    """A fake clock as the ground floor sees it. Both are called in the loop's thread."""
+
+    def hold(self) -> None: ...
+
+    def let_go(self) -> None: ...
+
+
+fake_clocks: WeakKeyDictionary[object, Holdable] = (
+    WeakKeyDictionary()
+)  # by asyncio's loop or Trio's clock; the kit adds its own
 
 
 def loop_clock() -> Clock:
@@ -30,6 +59,30 @@ def loop_clock() -> Clock:
         return asyncio.get_running_loop().time
     except RuntimeError as error:
         raise anyio.NoEventLoopError("a scope needs a running asyncio or Trio loop") from error
+
+
+def fake_clock() -> Holdable | None:
+    """The running loop's fake clock; None where time is real."""
+    if not fake_clocks:
+        return None
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        return fake_clocks.get(trio.lowlevel.current_clock())
+    return fake_clocks.get(asyncio.get_running_loop())
+
+
+@contextmanager
+def outside_the_loop() -> Iterator[None]:
+    """A block that waits for a process, or for a thread that is not ours: a fake clock does not jump meanwhile."""
+    fake = fake_clock()
+    if fake is None:
+        yield
+        return
+    fake.hold()
+    try:
+        yield
+    finally:
+        fake.let_go()
 
 
 def loop_waker() -> Wake:

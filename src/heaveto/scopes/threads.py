@@ -14,7 +14,7 @@ from typing import Generic, TypeVar, TypeVarTuple, cast
 
 import anyio
 
-from .clock import loop_waker
+from .clock import fake_clock, loop_waker
 
 __all__ = ["Handoff", "abandoned_threads", "call_in_thread"]
 
@@ -25,23 +25,32 @@ _abandoned: list[threading.Thread] = []
 
 
 class Handoff(Generic[T]):
-    """One result on its way from a thread to the task that waits for it. Made in the loop."""
+    """One result on its way from a thread to the task that waits for it. Made in the loop, and given something once."""
 
     def __init__(self) -> None:
         self._wake = loop_waker()
         self._done = anyio.Event()
         self._value: T | None = None
         self._error: BaseException | None = None
+        if (fake := fake_clock()) is not None:
+            fake.hold()
+        self._fake = fake
 
     def deliver(self, value: T) -> None:
-        """Hand over a result. From any thread, once."""
+        """Hand over a result. From any thread."""
         self._value = value
-        self._wake(self._done.set)
+        self._wake(self._arrive)
 
     def fail(self, error: BaseException) -> None:
-        """Hand over an exception. From any thread, once."""
+        """Hand over an exception. From any thread."""
         self._error = error
-        self._wake(self._done.set)
+        self._wake(self._arrive)
+
+    def abandon(self) -> None:
+        """Wait no longer: what comes is dropped. From the loop."""
+        fake, self._fake = self._fake, None
+        if fake is not None:
+            fake.let_go()
 
     async def wait(self) -> T:
         """The result, or the exception raised. A stop leaves the thread at work."""
@@ -49,6 +58,10 @@ class Handoff(Generic[T]):
         if self._error is not None:
             raise self._error
         return cast(T, self._value)
+
+    def _arrive(self) -> None:
+        self.abandon()
+        self._done.set()
 
 
 async def call_in_thread(fn: Callable[[*Args], T], *args: *Args, moment: float = 0.1) -> T:
@@ -77,6 +90,7 @@ async def call_in_thread(fn: Callable[[*Args], T], *args: *Args, moment: float =
         with anyio.move_on_after(moment, shield=True):
             return await handoff.wait()
         _abandoned.append(thread)
+        handoff.abandon()
         raise
 
 

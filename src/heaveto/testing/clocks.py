@@ -1,0 +1,130 @@
+"""A fake clock for asyncio and Trio: a two-minute timeout takes milliseconds and fires at exactly two minutes.
+
+When no task can run, time jumps to the next timer. While work of ours is out in a thread or a process it does not: a
+timer that is due then fires only after as long as it takes in reality, and time still moves by whole jumps, so that
+`clock.now` is exact. Waiting that heaveto does not know of (a server in a thread of the test's own) asks for the same:
+`with heaveto.scopes.outside_the_loop(): ...`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import selectors
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, TypeVarTuple
+
+import anyio
+
+from ..scopes.clock import fake_clocks
+
+__all__ = ["Backend", "FakeClock", "JumpingSelector"]
+
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
+Backend: TypeAlias = Literal["asyncio", "trio"]
+
+
+class Running(Protocol):
+    """The clock of one run."""
+
+    @property
+    def now(self) -> float: ...
+
+    def jump(self, seconds: float) -> None: ...
+
+
+class FakeClock:
+    """A fake clock for runs on one back end; each run begins at 0.
+
+    Args:
+        backend_name: "asyncio" or "trio".
+
+    Either run something under it, or give its `backend` to AnyIO's pytest plugin (see `pytest_plugin.py`).
+    """
+
+    def __init__(self, backend_name: Backend) -> None:
+        self.backend_name = backend_name
+        self._running: Running | None = None
+
+    def __repr__(self) -> str:
+        return f"FakeClock({self.backend_name!r})"
+
+    @property
+    def backend(self) -> tuple[str, dict[str, Any]]:
+        """AnyIO's name and options for a run under this clock. Good for one run."""
+        if self.backend_name == "asyncio":
+            return "asyncio", {"loop_factory": self._new_loop}
+        from .trio_clock import HoldingClock
+
+        clock = HoldingClock()
+        fake_clocks[clock.mock] = self._running = clock
+        return "trio", {"clock": clock.mock}
+
+    @property
+    def now(self) -> float:
+        """Seconds since the run began."""
+        return 0.0 if self._running is None else self._running.now
+
+    def jump(self, seconds: float) -> None:
+        """Let time pass at once, as it does for code that computes for long without an await."""
+        if self._running is None:
+            raise RuntimeError("nothing runs under this clock yet")
+        self._running.jump(seconds)
+
+    def run(self, fn: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
+        """Run `fn(*args)` in a loop of its own under this clock, which starts at 0."""
+        name, options = self.backend
+        return anyio.run(fn, *args, backend=name, backend_options=options)
+
+    def _new_loop(self) -> asyncio.AbstractEventLoop:
+        selector = JumpingSelector()
+        loop = _FakeClockLoop(selector)
+        fake_clocks[loop] = self._running = selector
+        return loop
+
+
+class JumpingSelector(selectors.DefaultSelector):
+    """asyncio's clock and its waiting in one: waits for nothing but what is outside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0.0
+        self._held = 0
+        self._waited = 0.0  # real seconds since the last jump, while held
+
+    def jump(self, seconds: float) -> None:
+        self.now += seconds
+
+    def hold(self) -> None:
+        self._held += 1
+
+    def let_go(self) -> None:
+        self._held -= 1
+        self._waited = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        ready = super().select(0)
+        if ready or (timeout is not None and timeout <= 0):
+            return ready
+        if timeout is None:  # no timer: only the outside can go on
+            return super().select()
+        if self._held and (ready := self._wait(timeout)):
+            return ready
+        self.jump(timeout)
+        return []
+
+    def _wait(self, seconds: float) -> list[tuple[selectors.SelectorKey, int]]:
+        began = time.monotonic()
+        ready = super().select(max(0.0, seconds - self._waited))
+        self._waited = self._waited + time.monotonic() - began if ready else 0.0
+        return ready
+
+
+class _FakeClockLoop(asyncio.SelectorEventLoop):
+    def __init__(self, selector: JumpingSelector) -> None:
+        super().__init__(selector)
+        self._fake = selector
+
+    def time(self) -> float:
+        return self._fake.now

@@ -1,0 +1,51 @@
+"""Trio's half of the fake clock: its own MockClock, which is told how long to wait before it jumps while work is out."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import trio.abc
+import trio.lowlevel
+import trio.testing
+
+__all__ = ["HoldingClock"]
+
+
+class HoldingClock(trio.abc.Instrument):
+    """Jumps to the next timer when no task can run; while held, only after as long as that takes in reality.
+
+    MockClock's `autojump_threshold` is the real time without work after which it jumps. So while held we set it, after
+    every step of a task, to what is left until the next timer. As an instrument it is installed only then.
+    """
+
+    def __init__(self) -> None:
+        self.mock = trio.testing.MockClock(autojump_threshold=0)
+        self._held = 0
+        self._jumped_at, self._jumped_to = 0.0, 0.0  # the real time of the last jump while held, and the fake time
+
+    @property
+    def now(self) -> float:
+        return self.mock.current_time()
+
+    def jump(self, seconds: float) -> None:
+        self.mock.jump(seconds)
+
+    def hold(self) -> None:
+        self._held += 1
+        if self._held == 1:
+            self._jumped_at, self._jumped_to = time.monotonic(), self.now
+            self.mock.autojump_threshold = math.inf
+            trio.lowlevel.add_instrument(self)
+
+    def let_go(self) -> None:
+        self._held -= 1
+        if not self._held:
+            trio.lowlevel.remove_instrument(self)
+            self.mock.autojump_threshold = 0
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        if self.now != self._jumped_to:
+            self._jumped_at, self._jumped_to = time.monotonic(), self.now
+        due = trio.lowlevel.current_statistics().seconds_to_next_deadline
+        self.mock.autojump_threshold = max(0.0, due - (time.monotonic() - self._jumped_at))
