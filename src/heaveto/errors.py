@@ -495,7 +495,7 @@ class RunNotFound(JournalError):
     advice = "`heaveto runs` lists them"
 
     def __str__(self) -> str:
-        return f"no run {self.args[0]}"
+        return f"no run {self.args[0]}" if self.args[0] else "no runs yet"
 
 
 class RunTaken(JournalError):

@@ -1,5 +1,26 @@
-"""The journal: what happened in a run, one small record a step, written before the next step begins."""
+"""The journal: what happened in a run, one small record a step, written before the next step begins.
 
+`store.py` where runs are kept; `memory.py` and `sqlite.py` two such places; `owner.py` who drives a run; `records.py` and
+`state.py` what is written, and what it adds up to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .location import default_path, open_store
+from .memory import MemoryStore
 from .store import Entry, RunRow, Store, Summary
 
-__all__ = ["Entry", "RunRow", "Store", "Summary"]
+if TYPE_CHECKING:
+    from .sqlite import SqliteStore
+
+__all__ = ["Entry", "MemoryStore", "RunRow", "SqliteStore", "Store", "Summary", "default_path", "open_store"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "SqliteStore":  # it loads sqlite3, which not every program needs
+        from .sqlite import SqliteStore
+
+        return SqliteStore
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,0 +1,141 @@
+"""The journal's file: its tables, its format, and how it is made and opened.
+
+- A file is made whole under another name and then linked into place, so nobody ever sees half a journal, two processes
+  may begin at once, and a file that is empty has lost something.
+- A file that is not ours, or newer than we are, is found out before anything of it is changed.
+- An entry's key is its run's number and its seq in one integer: one tree to write to, and a run's entries lie together.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from ..errors import JournalDamaged, JournalNewer
+
+__all__ = ["APPLICATION_ID", "FORMAT", "connect", "place"]
+
+APPLICATION_ID = 0x6876746F  # "hvto"
+FORMAT = 1
+_SEQ_BITS = 32  # of an entry's key; above them is the number of its run
+
+_TABLES = f"""
+PRAGMA journal_mode = WAL;
+BEGIN;
+CREATE TABLE run (
+    number  INTEGER PRIMARY KEY,
+    run_id  TEXT NOT NULL UNIQUE,
+    created REAL NOT NULL,     -- seconds since 1970
+    updated REAL NOT NULL,
+    epoch   INTEGER NOT NULL,
+    owner   TEXT NOT NULL,     -- empty: nobody drives it
+    entries INTEGER NOT NULL,
+    summary BLOB NOT NULL      -- JSON
+);
+CREATE INDEX run_by_update ON run (updated);
+CREATE TABLE entry (
+    place   INTEGER PRIMARY KEY,  -- run.number << {_SEQ_BITS} | seq
+    at      REAL NOT NULL,
+    body    BLOB NOT NULL
+);
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {FORMAT};
+COMMIT;
+"""
+
+_SETTINGS = (
+    "PRAGMA synchronous = FULL",  # NORMAL loses acknowledged records at a power loss
+    "PRAGMA fullfsync = ON",  # macOS: plain fsync leaves them in the drive's cache
+    "PRAGMA checkpoint_fullfsync = ON",
+)
+
+
+def place(number: int, seq: int) -> int:
+    """The key of a run's entry."""
+    return number << _SEQ_BITS | seq
+
+
+def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
+    """Open the journal, and make it where there is none. Its transactions are begun by hand.
+
+    Args:
+        busy_seconds: How long to wait while another process writes.
+
+    Raises:
+        JournalDamaged: When the file is no journal. It is left as it is.
+        JournalNewer: When a newer version made it. It is left as it is.
+        OSError, sqlite3.Error: When the file or its folder cannot be used.
+    """
+    _make_sure(path)
+    address = f"{path.absolute().as_uri()}?mode=rw"  # never makes an empty file
+    connection = sqlite3.connect(address, uri=True, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
+    try:
+        _check_format(connection, path)
+        for setting in _SETTINGS:
+            connection.execute(setting)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _make_sure(path: Path) -> None:
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        _make(path)
+        return
+    if size == 0:
+        raise JournalDamaged(str(path), "the file is empty; restore it from a copy, or remove it to begin a new journal")
+
+
+def _check_format(connection: sqlite3.Connection, path: Path) -> None:
+    application, version = _number(connection, "application_id"), _number(connection, "user_version")
+    if application != APPLICATION_ID or version < 1:
+        raise JournalDamaged(str(path), "it is another program's database; name another file")
+    if version > FORMAT:
+        error = JournalNewer(version, FORMAT)
+        error.add_note(f"in {path}")
+        raise error
+
+
+def _number(connection: sqlite3.Connection, pragma: str) -> int:
+    return int(connection.execute(f"PRAGMA {pragma}").fetchone()[0])
+
+
+def _make(path: Path) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _refuse_leftovers(path)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # SQLite gives its other files the same mode
+    try:
+        with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+            connection.executescript(_TABLES)
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return  # another process was first
+        for folder in (path.parent, path.parent.parent):
+            _sync(folder)
+    finally:
+        draft.unlink()
+
+
+def _refuse_leftovers(path: Path) -> None:
+    """SQLite would play the log of a file that was removed into the new one."""
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and not path.exists():
+        raise JournalDamaged(
+            str(path), f"the file is gone and its log is there; put it back, or remove {log.name} to begin a new journal"
+        )
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,103 @@
+"""The store of one machine: a SQLite file that any number of processes may use at once.
+
+Writes go through one thread, reads through another with a connection of its own, so that neither waits for the other.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from ..scopes import call_in_thread, finish
+from . import statements
+from .owner import LEASE_SECONDS
+from .store import Entry, RunRow, Summary
+from .writer import Job, Lane, look, write
+
+__all__ = ["SqliteStore"]
+
+T = TypeVar("T")
+
+SAVE_SECONDS = 10.0  # a healthy disk takes milliseconds; a run should not hang for a broken one
+BUSY_SHARE = 0.9  # of that: so that the error which names who is in the way comes before the one which does not
+
+
+class SqliteStore:
+    """Runs kept in a SQLite file, each record on disk before its append returns.
+
+    Nothing is opened or made before the first use; after `aclose` the next use opens it again. Loops, threads and forked
+    processes may share a store. Writing completes although the caller is being stopped; reading stops at once.
+
+    Args:
+        path: The file; its folder is made where there is none.
+        save_seconds: The longest that a write may take; beyond it `SaveTimeout` is raised, and it may yet be written.
+        lease_seconds: How long a run counts as driven after its last record where its owner cannot be looked at.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        save_seconds: float = SAVE_SECONDS,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
+        self.path = Path(path)
+        self._save_seconds, self._lease_seconds = save_seconds, lease_seconds
+        self._writer = Lane(self.path, write, save_seconds * BUSY_SHARE)
+        self._reader = Lane(self.path, look, save_seconds * BUSY_SHARE)
+        for lane in (self._writer, self._reader):
+            weakref.finalize(self, lane.abandon).atexit = False
+
+    def __repr__(self) -> str:
+        return f"SqliteStore({str(self.path)!r})"
+
+    async def create(self, run_id: str, owner: str, bodies: Sequence[bytes], summary: Summary) -> int:
+        encoded = statements.encode_summary(summary)
+        return await self._write(partial(statements.create, run_id=run_id, owner=owner, bodies=bodies, summary=encoded))
+
+    async def take(self, run_id: str, owner: str) -> int:
+        return await self._write(partial(statements.take, run_id=run_id, owner=owner, lease_seconds=self._lease_seconds))
+
+    async def append(self, run_id: str, epoch: int, bodies: Sequence[bytes], summary: Summary) -> int:
+        encoded = statements.encode_summary(summary)
+        return await self._write(partial(statements.append, run_id=run_id, epoch=epoch, bodies=bodies, summary=encoded))
+
+    async def release(self, run_id: str, epoch: int) -> None:
+        await self._write(partial(statements.release, run_id=run_id, epoch=epoch))
+
+    async def read(self, run_id: str, after: int = 0) -> list[Entry]:
+        return await _ask(self._reader, partial(statements.read, run_id=run_id, after=after))
+
+    async def runs(self, limit: int = 50) -> list[RunRow]:
+        return await _ask(self._reader, partial(statements.runs, limit=limit))
+
+    async def find(self, prefix: str) -> str:
+        return await _ask(self._reader, partial(statements.find, prefix=prefix))
+
+    async def aclose(self) -> None:
+        """Write what waits, close the file, and end the threads, although the caller is being stopped.
+
+        Raises:
+            SaveTimeout: When that took longer than a write may. It goes on by itself.
+        """
+        waits = [lane.close() for lane in (self._writer, self._reader)]
+        await finish(self._save_seconds, call_in_thread, _call_all, waits)
+
+    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return await finish(self._save_seconds, _ask, self._writer, work)
+
+
+async def _ask(lane: Lane, work: Callable[[sqlite3.Connection], T]) -> T:
+    job = Job(work)
+    lane.put(job)
+    return await job.handoff.wait()
+
+
+def _call_all(fns: Sequence[Callable[[], None]]) -> None:
+    for fn in fns:
+        fn()

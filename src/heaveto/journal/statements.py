@@ -1,0 +1,141 @@
+"""What the SQLite store does within one transaction: plain functions of a connection, which decide first and then write."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ..errors import Fenced, JournalError, RunNotFound, RunTaken
+from ..scopes import wall_time
+from .owner import describe, holds
+from .schema import place
+from .store import Entry, RunRow, Summary
+
+__all__ = ["append", "create", "encode_summary", "find", "read", "release", "runs", "take"]
+
+_COLUMNS = "run_id, created, updated, epoch, owner, entries, summary"
+_AFTER_ALL = "\U0010ffff"  # sorts behind every character that an id can have
+
+_decode_summary = msgspec.json.Decoder(Summary).decode
+
+
+def create(connection: sqlite3.Connection, run_id: str, owner: str, bodies: Sequence[bytes], summary: bytes) -> int:
+    if _find_run(connection, "number", run_id) is not None:
+        raise JournalError(f"there is a run {run_id} already")
+    now = wall_time()
+    number = connection.execute(
+        "INSERT INTO run (run_id, created, updated, epoch, owner, entries, summary) VALUES (?, ?, ?, 1, ?, ?, ?)",
+        (run_id, now, now, owner, len(bodies), summary),
+    ).lastrowid
+    assert number is not None  # noqa: S101 - an INSERT has one
+    _insert(connection, number, 1, now, bodies)
+    return 1
+
+
+def take(connection: sqlite3.Connection, run_id: str, owner: str, lease_seconds: float) -> int:
+    number, epoch, holder, updated = _get_run(connection, "number, epoch, owner, updated", run_id)
+    now = wall_time()
+    if holds(holder, updated, now, lease_seconds):
+        raise RunTaken(run_id, describe(holder))
+    connection.execute("UPDATE run SET owner = ?, epoch = ?, updated = ? WHERE number = ?", (owner, epoch + 1, now, number))
+    return int(epoch) + 1
+
+
+def append(connection: sqlite3.Connection, run_id: str, epoch: int, bodies: Sequence[bytes], summary: bytes) -> int:
+    number, current, entries = _get_run(connection, "number, epoch, entries", run_id)
+    if current != epoch:
+        raise Fenced(run_id)
+    now, last = wall_time(), int(entries) + len(bodies)
+    _insert(connection, number, entries + 1, now, bodies)
+    connection.execute("UPDATE run SET updated = ?, entries = ?, summary = ? WHERE number = ?", (now, last, summary, number))
+    return last
+
+
+def release(connection: sqlite3.Connection, run_id: str, epoch: int) -> None:
+    connection.execute("UPDATE run SET owner = '' WHERE run_id = ? AND epoch = ?", (run_id, epoch))
+
+
+def read(connection: sqlite3.Connection, run_id: str, after: int) -> list[Entry]:
+    (number,) = _get_run(connection, "number", run_id)
+    first = place(number, 0)
+    rows = connection.execute(
+        "SELECT place, at, body FROM entry WHERE place > ? AND place < ? ORDER BY place",
+        (first + max(0, after), place(number + 1, 0)),
+    )
+    return [Entry(key - first, at, body) for key, at, body in rows]
+
+
+def runs(connection: sqlite3.Connection, limit: int) -> list[RunRow]:
+    rows = connection.execute(
+        f"SELECT {_COLUMNS} FROM run ORDER BY updated DESC, number DESC LIMIT ?",  # noqa: S608 - our own constant
+        (max(0, limit),),
+    )
+    return [_row(*row) for row in rows]
+
+
+def find(connection: sqlite3.Connection, prefix: str) -> str:
+    if not prefix:
+        return _last_touched(connection)
+    rows = connection.execute(
+        "SELECT run_id FROM run WHERE run_id >= ? AND run_id < ? ORDER BY run_id LIMIT 2", (prefix, prefix + _AFTER_ALL)
+    ).fetchall()
+    if not rows:
+        raise RunNotFound(prefix)
+    (first,) = rows[0]
+    if len(rows) > 1 and first != prefix:
+        raise JournalError(f'several runs begin with "{prefix}"; give more of the id')
+    return str(first)
+
+
+def encode_summary(summary: Summary) -> bytes:
+    """The summary as JSON; what UTF-8 cannot hold (lone surrogates, from file names and arguments) becomes a "?"."""
+    try:
+        return msgspec.json.encode(summary)
+    except UnicodeEncodeError:
+        texts = {
+            name: value.encode(errors="replace").decode()
+            for name, value in msgspec.structs.asdict(summary).items()
+            if isinstance(value, str)
+        }
+        return msgspec.json.encode(msgspec.structs.replace(summary, **texts))
+
+
+def _last_touched(connection: sqlite3.Connection) -> str:
+    row = connection.execute("SELECT run_id FROM run ORDER BY updated DESC, number DESC LIMIT 1").fetchone()
+    if row is None:
+        raise RunNotFound("")
+    return str(row[0])
+
+
+def _find_run(connection: sqlite3.Connection, columns: str, run_id: str) -> tuple[Any, ...] | None:
+    row: tuple[Any, ...] | None = connection.execute(
+        f"SELECT {columns} FROM run WHERE run_id = ?",  # noqa: S608 - the columns are our own text
+        (run_id,),
+    ).fetchone()
+    return row
+
+
+def _get_run(connection: sqlite3.Connection, columns: str, run_id: str) -> tuple[Any, ...]:
+    row = _find_run(connection, columns, run_id)
+    if row is None:
+        raise RunNotFound(run_id)
+    return row
+
+
+def _insert(connection: sqlite3.Connection, number: int, seq: int, at: float, bodies: Sequence[bytes]) -> None:
+    first = place(number, seq)
+    connection.executemany(
+        "INSERT INTO entry (place, at, body) VALUES (?, ?, ?)",
+        [(key, at, body) for key, body in enumerate(bodies, first)],
+    )
+
+
+def _row(run_id: str, created: float, updated: float, epoch: int, owner: str, entries: int, summary: bytes) -> RunRow:
+    try:
+        shown = _decode_summary(summary)
+    except msgspec.MsgspecError:
+        shown = Summary(why="its summary cannot be read")  # one bad row must not hide the others
+    return RunRow(run_id=run_id, created=created, updated=updated, epoch=epoch, owner=owner, entries=entries, summary=shown)
