@@ -1,0 +1,225 @@
+"""A function with type hints and a docstring, made a tool.
+
+    @tool(effect="read")
+    async def word_count(path: str) -> int:
+        '''Count the words of a text file.
+
+        Args:
+            path: File, relative to the folder.
+        '''
+
+Type hints are resolved when the function is decorated, with the names that are visible there; those that are not yet
+known are looked up again when the schema is first asked for, and so is all that needs pydantic.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import re
+import sys
+import typing
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, get_args, overload
+
+from ..errors import ConfigError
+from ..scopes import call_in_thread
+from .arguments import parse_arguments
+from .protocol import Call, Check, Effect, Facts
+from .results import to_text
+from .schema import Form, build_form
+
+__all__ = ["FunctionTool", "tool"]
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+S = TypeVar("S")
+
+Plan: TypeAlias = Callable[[Call, Mapping[str, Any]], Facts | Awaitable[Facts]]
+CheckUp: TypeAlias = Callable[[Call, Mapping[str, Any]], Check | Awaitable[Check | None] | None]
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what the APIs accept
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Options:
+    effect: Effect = "write"
+    name: str | None = None
+    approval: bool = False
+    alone: bool | None = None
+    seconds: float | None = None
+    plan: Plan | None = None
+    check: CheckUp | None = None
+
+
+class FunctionTool(Generic[P, R]):
+    """A function that a model may call. Made by `tool`; called like the function that it was, it is that function."""
+
+    __name__: str
+
+    def __init__(self, function: Callable[P, R], options: _Options, frame: FrameType | None = None) -> None:
+        self.name: str = options.name or str(getattr(function, "__name__", ""))
+        _check_options(self.name, function, options)
+        functools.update_wrapper(self, function)
+        self._function, self._options = function, options
+        self.effect: Effect = options.effect
+        self.alone = options.effect != "read" if options.alone is None else options.alone
+        self.approval, self.seconds = options.approval, options.seconds
+        self._frame = frame
+        self._hints = self._resolve_hints()
+        self._form: Form | None = None
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        return self._function(*args, **kwargs)
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> FunctionTool[P, R]: ...
+    @overload
+    def __get__(
+        self: FunctionTool[Concatenate[S, Q], R], instance: S, owner: type[S] | None = None
+    ) -> FunctionTool[Q, R]: ...
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        """As a method: the tool of one object."""
+        if instance is None:
+            return self
+        bound: Any = self._function.__get__(instance)
+        return FunctionTool(bound, self._options, self._frame)
+
+    def __repr__(self) -> str:
+        return f"<tool {self.name} ({self.effect})>"
+
+    @property
+    def description(self) -> str:
+        return self._get_form().description
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        """The JSON schema of the arguments.
+
+        Raises:
+            ConfigError: When a model could not call the function: a parameter without a type, no docstring.
+        """
+        return self._get_form().schema
+
+    def parse(self, arguments: str) -> dict[str, Any]:
+        """The arguments from the model's JSON text, by name. What the text leaves out is left out.
+
+        Raises:
+            BadArguments: With what is wrong and the shape of a right call.
+        """
+        return parse_arguments(self.name, self._get_form(), arguments)
+
+    async def plan(self, call: Call, arguments: Mapping[str, Any]) -> Facts:
+        """What the tool's own `plan` notes before the call begins; nothing without one."""
+        if self._options.plan is None:
+            return {}
+        facts: Facts = await self._do(self._options.plan, call, arguments)
+        return facts
+
+    async def run(self, call: Call, arguments: Mapping[str, Any]) -> str:
+        """Call the function. On a stop a sync one has a moment to notice it, then its thread is abandoned."""
+        injected = self._get_form().injected
+        values = {**arguments, injected: call} if injected else dict(arguments)
+        return to_text(await self._do(functools.partial(self._function, **values)))
+
+    async def check(self, call: Call, arguments: Mapping[str, Any]) -> Check | None:
+        """What the tool's own `check` sees; None without one."""
+        if self._options.check is None:
+            return None
+        seen: Check | None = await self._do(self._options.check, call, arguments)
+        return seen
+
+    async def _do(self, function: Callable[..., Any], *args: Any) -> Any:
+        if inspect.iscoroutinefunction(function):  # it looks through `partial`
+            return await function(*args)
+
+        def work() -> Any:
+            return function(*args)
+
+        work.__name__ = self.name  # an abandoned thread is reported by it
+        value = await call_in_thread(work)
+        return await value if inspect.isawaitable(value) else value
+
+    def _get_form(self) -> Form:
+        if self._form is None:
+            hints = self._hints if self._hints is not None else self._resolve_hints(last_try=True)
+            self._form = build_form(self.name, self._function, hints or {})
+        return self._form
+
+    def _resolve_hints(self, *, last_try: bool = False) -> dict[str, Any] | None:
+        try:
+            hints = typing.get_type_hints(self._function, localns=_visible_names(self._frame), include_extras=True)
+        except (NameError, TypeError) as error:
+            if last_try:
+                raise ConfigError(f"tool {self.name} has a type hint that cannot be resolved: {error}") from error
+            return None  # the frame is kept: the name may come later
+        self._frame = None
+        return hints
+
+
+class _Decorator(Protocol):
+    def __call__(self, function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+
+
+@overload
+def tool(function: Callable[P, R], /) -> FunctionTool[P, R]: ...
+@overload
+def tool(
+    *,
+    effect: Effect = "write",
+    name: str | None = None,
+    approval: bool = False,
+    alone: bool | None = None,
+    seconds: float | None = None,
+    plan: Plan | None = None,
+    check: CheckUp | None = None,
+) -> _Decorator: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a tool of a function, sync or async. A parameter annotated `Call` is filled in and not shown to the model.
+
+    Args:
+        effect: What a call may change: "read" nothing, "idempotent" the same once or twice, "write" anything.
+        name: What the model calls it; the function's name by default.
+        approval: Whether a person has to approve each call.
+        alone: Whether no other call may run beside it; by default, unless it only reads.
+        seconds: The limit of one call.
+        plan: `plan(call, arguments)`, what to note before a call begins, for `check`.
+        check: `check(call, arguments)`, finds out by looking whether a call that was cut off took effect.
+
+    Raises:
+        ConfigError: When an option is wrong. A function that no model could call is refused when its schema is asked for.
+    """
+    if function is not None:
+        return FunctionTool(function, _Options(), sys._getframe(1))
+
+    def decorate(function: Callable[..., Any]) -> FunctionTool[..., Any]:
+        return FunctionTool(function, _Options(**options), sys._getframe(1))
+
+    return decorate
+
+
+def _check_options(name: str, function: Callable[..., Any], options: _Options) -> None:
+    if not inspect.isroutine(function):
+        raise ConfigError(f"{function!r} is no function", "decorate a function: @tool above def")
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigError(f"tool {name} is a generator", "return one value, and report on the way with call.progress")
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f'"{name}" is no name for a tool', "use up to 64 letters, digits, _ and -")
+    if options.effect not in get_args(Effect):
+        raise ConfigError(f'tool {name} has the effect "{options.effect}"', "use read, idempotent or write")
+    if options.seconds is not None and not options.seconds > 0:
+        raise ConfigError(f"tool {name} has a limit of {options.seconds} seconds", "use more than 0, or None for none")
+
+
+def _visible_names(frame: FrameType | None) -> dict[str, Any]:
+    """The local names where a function was decorated; in a class body also those of the function around it."""
+    names: dict[str, Any] = {}
+    while frame is not None:
+        names = {**frame.f_locals, **names}
+        if frame.f_code.co_flags & inspect.CO_OPTIMIZED:  # a function's body: the end of it
+            break
+        frame = frame.f_back if frame.f_locals is not frame.f_globals else None
+    return names

@@ -1,0 +1,177 @@
+"""Replacing a file in one step: whoever looks sees the old content or the new, and nobody else's change is lost.
+
+The new content goes to a temporary file beside it, which then changes places with the old one in a single system call; if
+what came out is not what was read before, someone else had written meanwhile, and the two change back. Where the system
+has no such call, the file is looked at once more right before a plain rename, which leaves a few microseconds.
+
+Owner and mode are kept, access lists and extended attributes are not.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import functools
+import os
+import re
+import secrets
+import time
+from typing import NamedTuple
+
+__all__ = ["TEMP_PREFIX", "ChangedMeanwhile", "Seen", "read_fd", "replace_file"]
+
+TEMP_PREFIX = ".heaveto-"  # so that a listing can leave out what a killed process left behind
+_NO_REPLACE, _EXCHANGE = 1, 2  # linux/fs.h
+_NOT_SUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+_CHUNK_BYTES = 1 << 20
+_TEMP = re.compile(re.escape(TEMP_PREFIX) + r"(\d+)-[0-9a-f]{16}\.tmp")
+_LEFTOVER_SECONDS = 5.0  # a write takes milliseconds; a writer in another container has process ids that we cannot see
+
+
+class Seen(NamedTuple):
+    """A file as it was read."""
+
+    status: os.stat_result
+    data: bytes
+
+
+class ChangedMeanwhile(Exception):
+    """Someone else wrote the file between reading and replacing; theirs is left as it is."""
+
+
+def replace_file(folder: int, name: str, seen: Seen | None, data: bytes) -> None:
+    """Put new content in a file's place.
+
+    Args:
+        folder: The descriptor of the folder that it is in.
+        seen: The file as it was read; None when there was none.
+
+    Raises:
+        ChangedMeanwhile: When it is no longer as it was seen. Nothing was changed.
+        OSError: When the system refuses. Nothing was changed, unless the last step, making the folder durable, raised it.
+    """
+    _remove_leftovers(folder)
+    temp = f"{TEMP_PREFIX}{os.getpid()}-{secrets.token_hex(8)}.tmp"
+    try:
+        _write_temp(folder, temp, seen, data)
+        placed = _exchange(folder, temp, name, seen) if seen else _place(folder, temp, name)
+        if not placed:
+            if _read_named(folder, name) != (seen and seen.data):
+                raise ChangedMeanwhile
+            os.rename(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        _remove(folder, temp)
+    os.fsync(folder)
+
+
+def read_fd(fd: int) -> bytes:
+    """All that is left to read."""
+    chunks = []
+    while chunk := os.read(fd, _CHUNK_BYTES):
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _write_temp(folder: int, temp: str, seen: Seen | None, data: bytes) -> None:
+    # A new file gets the mode that any program would give it; one that replaces another is ours alone until it has its mode.
+    mode = 0o600 if seen else 0o666
+    fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
+    try:
+        left = memoryview(data)
+        while left:
+            left = left[os.write(fd, left) :]
+        if seen:
+            _keep_owner_and_mode(fd, seen.status)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _keep_owner_and_mode(fd: int, status: os.stat_result) -> None:
+    own = os.fstat(fd)
+    if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
+        try:
+            os.fchown(fd, status.st_uid, status.st_gid)
+        except PermissionError:
+            pass  # only root may give a file away; it becomes the writer's, as with any editor
+    os.fchmod(fd, status.st_mode & 0o7777)
+
+
+def _place(folder: int, temp: str, name: str) -> bool:
+    try:
+        return _rename(folder, temp, name, _NO_REPLACE)
+    except FileExistsError as error:
+        raise ChangedMeanwhile from error
+
+
+def _exchange(folder: int, temp: str, name: str, seen: Seen) -> bool:
+    try:
+        if not _rename(folder, temp, name, _EXCHANGE):
+            return False
+    except FileNotFoundError as error:
+        raise ChangedMeanwhile from error
+    if _read_named(folder, temp) != seen.data:
+        _rename(folder, temp, name, _EXCHANGE)
+        raise ChangedMeanwhile
+    return True
+
+
+def _read_named(folder: int, name: str) -> bytes | None:
+    """The content now; None when there is none, or it is no longer a plain file."""
+    try:
+        fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+    except OSError:
+        return None
+    try:
+        return read_fd(fd)
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _rename(folder: int, old: str, new: str, flag: int) -> bool:
+    """Rename with a condition; whether the system can."""
+    function = _renameat2()
+    if function is None:
+        return False
+    if function(folder, os.fsencode(old), folder, os.fsencode(new), ctypes.c_uint(flag)) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in _NOT_SUPPORTED:
+        return False
+    raise OSError(number, os.strerror(number))
+
+
+@functools.cache
+def _renameat2() -> ctypes._NamedFuncPointer | None:
+    return getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+
+
+def _remove_leftovers(folder: int) -> None:
+    """Remove the temporary files of processes that were killed while they wrote."""
+    for name in os.listdir(folder):
+        if (match := _TEMP.fullmatch(name)) and not _is_running(int(match[1])):
+            try:
+                is_old = time.time() - os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime > _LEFTOVER_SECONDS
+            except FileNotFoundError:
+                continue
+            if is_old:
+                _remove(folder, name)
+
+
+def _is_running(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        pass
+    return True
+
+
+def _remove(folder: int, name: str) -> None:
+    try:
+        os.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        pass  # it has taken the file's place

@@ -1,0 +1,49 @@
+"""What a tool returned, as the text that the model reads."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+from typing import Any
+
+from .surrogates import replace_surrogates
+
+__all__ = ["MAX_CHARS", "cut_middle", "to_text"]
+
+MAX_CHARS = 50_000  # some 12,000 tokens: a longer result crowds out the conversation, and every later turn pays for it
+
+_HEAD_SHARE = 0.6  # the head says what it is; the tail has the outcome
+
+
+def to_text(value: Any, max_chars: int = MAX_CHARS) -> str:
+    """The value as text: a string as it is, None as "done", anything else as JSON; over-long text is cut in the middle."""
+    if value is None:
+        return "done"
+    return cut_middle(replace_surrogates(value if isinstance(value, str) else _to_json(value)), max_chars)
+
+
+def cut_middle(text: str, max_chars: int = MAX_CHARS) -> str:
+    """The text, or its head and its tail around a line that says how much is missing."""
+    if len(text) <= max_chars:
+        return text
+    head = int(max_chars * _HEAD_SHARE)
+    tail = max_chars - head
+    left_out = len(text) - max_chars
+    return f"{text[:head]}\n... {left_out} of {len(text)} characters left out ...\n{text[-tail:]}"
+
+
+def _to_json(value: Any) -> str:
+    import msgspec
+
+    try:
+        return msgspec.json.encode(value, enc_hook=_to_plain).decode()
+    except (TypeError, ValueError, RecursionError):
+        # The call has taken effect: a value that JSON cannot hold must not make a failure of it.
+        return repr(value)
+
+
+def _to_plain(value: Any) -> Any:
+    if callable(dump := getattr(value, "model_dump", None)):  # a Pydantic model; not imported for the sake of a check
+        return dump(mode="json")
+    if isinstance(value, PurePath):
+        return str(value)
+    return repr(value)

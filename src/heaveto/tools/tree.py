@@ -1,0 +1,113 @@
+"""The files of a project, without what nobody wrote: what .gitignore names, caches, virtual environments, .git."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..errors import ToolError
+from ..scopes import check_stop
+from .replacing import TEMP_PREFIX
+from .workspace import Entry, Parts, Workspace
+
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
+
+__all__ = ["find_nearest", "walk_files"]
+
+_LEFT_OUT = frozenset(
+    {
+        ".git", ".hg", ".svn", ".jj",
+        "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".cache", ".eggs", ".tox", ".nox",
+        ".venv", "venv", "node_modules",
+    }
+)  # fmt: skip
+_MARKERS = frozenset({"pyvenv.cfg", "CACHEDIR.TAG"})  # a folder with one of these is an environment, or says it is a cache
+_MAX_CANDIDATES = 5_000  # files looked at for the nearest name: a hint is not worth a longer walk
+
+
+class _Rules(NamedTuple):
+    """The .gitignore of one folder."""
+
+    folder: Parts
+    spec: GitIgnoreSpec
+
+
+def walk_files(workspace: Workspace, start: Parts = ()) -> Iterator[Parts]:
+    """The files below a folder. What was asked for by name is shown even if it is ignored itself.
+
+    Raises:
+        ToolError: When `start` is no folder inside the working folder.
+    """
+    rules = [each for depth in range(len(start)) for each in _read_rules(workspace, start[:depth])]
+    if _is_ignored(rules, start, is_folder=True):
+        rules = []
+    yield from _walk(workspace, start, workspace.scan(start), rules)
+
+
+def find_nearest(workspace: Workspace, path: str) -> str | None:
+    """The existing file whose path is most like the given one; None when none is."""
+    parts = workspace.resolve(path)
+    known = ["/".join(each) for each in itertools.islice(walk_files(workspace), _MAX_CANDIDATES)]
+    same_name = sorted(each for each in known if parts and each.rsplit("/", 1)[-1] == parts[-1])
+    nearest = difflib.get_close_matches("/".join(parts), same_name or known, n=1, cutoff=0.0 if same_name else 0.6)
+    return nearest[0] if nearest else None
+
+
+def _walk(workspace: Workspace, folder: Parts, entries: Sequence[Entry], rules: list[_Rules]) -> Iterator[Parts]:
+    check_stop()
+    if any(entry.name == ".gitignore" for entry in entries):
+        rules = [*rules, *_read_rules(workspace, folder)]
+    for name, kind in entries:
+        path = (*folder, name)
+        if kind == "folder" and name not in _LEFT_OUT and not _is_ignored(rules, path, is_folder=True):
+            yield from _walk_folder(workspace, path, rules)
+        elif not name.startswith(TEMP_PREFIX) and not _is_ignored(rules, path) and _is_file(workspace, path, kind):
+            yield path
+
+
+def _walk_folder(workspace: Workspace, folder: Parts, rules: list[_Rules]) -> Iterator[Parts]:
+    try:
+        entries = workspace.scan(folder)
+    except ToolError:
+        return  # gone meanwhile, or not ours to read
+    if not any(entry.name in _MARKERS for entry in entries):
+        yield from _walk(workspace, folder, entries, rules)
+
+
+def _is_file(workspace: Workspace, path: Parts, kind: str) -> bool:
+    return kind == "file" or (kind == "link" and workspace.kind(path) == "file")
+
+
+def _read_rules(workspace: Workspace, folder: Parts) -> list[_Rules]:
+    import pathspec
+
+    try:
+        text = workspace.read("/".join((*folder, ".gitignore"))).decode("utf-8", "replace")
+    except ToolError:
+        return []
+    lines = text.splitlines()
+    try:
+        return [_Rules(folder, pathspec.GitIgnoreSpec.from_lines(lines))]
+    except ValueError:  # git passes over a pattern that makes no sense, so the others count
+        return [_Rules(folder, pathspec.GitIgnoreSpec.from_lines(filter(_is_pattern, lines)))]
+
+
+def _is_pattern(line: str) -> bool:
+    import pathspec
+
+    try:
+        pathspec.GitIgnoreSpec.from_lines([line])
+    except ValueError:
+        return False
+    return True
+
+
+def _is_ignored(rules: Sequence[_Rules], path: Parts, *, is_folder: bool = False) -> bool:
+    for folder, spec in reversed(rules):  # the nearest .gitignore that has an opinion decides
+        relative = "/".join(path[len(folder) :]) + ("/" if is_folder else "")
+        if (ignored := spec.check_file(relative).include) is not None:
+            return ignored
+    return False

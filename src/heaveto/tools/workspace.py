@@ -1,0 +1,249 @@
+"""The working folder, which no path leads out of.
+
+The rules of this file:
+- A path is taken apart as text first: `..`, another absolute path and NUL bytes are refused there, with words.
+- What counts is what the system opens, beneath the folder's own descriptor: nothing is looked at by path and then opened.
+- Reading follows links that stay inside; writing follows none and goes to plain files with one name only.
+- What remains: someone who may rename folders on this machine can move one out while a write into it is under way.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias
+
+from ..errors import ToolError, ToolFatal
+from ..scopes import check_stop
+from .locks import locked
+from .openat import Opener, open_beneath
+from .replacing import ChangedMeanwhile, Seen, replace_file
+
+__all__ = ["MAX_FILE_BYTES", "Entry", "NotThere", "Parts", "Workspace", "hash_of"]
+
+Parts: TypeAlias = tuple[str, ...]
+Change: TypeAlias = Callable[[bytes | None], bytes]
+
+MAX_FILE_BYTES = 20_000_000  # no text that a model works on is longer; a log or a dump would fill the memory
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+_CHUNK_BYTES = 1 << 20  # read between two looks at the stop
+
+
+class NotThere(ToolError):
+    """There is no such file or folder."""
+
+    code = "not_there"
+
+
+class Entry(NamedTuple):
+    """What a folder holds under a name."""
+
+    name: str
+    kind: Literal["file", "folder", "link", "other"]
+
+
+class Workspace:
+    """Opens, reads and replaces files in one folder.
+
+    Args:
+        folder: Absolute and without links.
+        opener: How to open what is beneath it.
+    """
+
+    def __init__(self, folder: Path, opener: Opener = open_beneath) -> None:
+        self.folder = folder
+        self._opener = opener
+
+    def resolve(self, path: str) -> Parts:
+        """The parts of a path inside the folder; none for the folder itself.
+
+        Raises:
+            ToolError: When the path leads out, as far as its text tells.
+        """
+        if "\0" in path:
+            raise ToolError("the path has a NUL byte; give one without it")
+        try:
+            os.fsencode(path)
+        except UnicodeEncodeError as error:
+            raise ToolError("the path has half a character; give one that list_files shows") from error
+        relative = self._make_relative(path)
+        parts = tuple(part for part in relative.split("/") if part not in ("", "."))
+        if ".." in parts:
+            raise ToolError(f'"{path}" has ".." in it; give a path below the working folder, such as "src/main.py"')
+        return parts
+
+    def read(self, path: str) -> bytes:
+        """The content of a file.
+
+        Raises:
+            NotThere: When there is none.
+            ToolError: When it is no plain file inside the folder, or too big.
+        """
+        parts = self.resolve(path)
+        with self._open_root() as root, self._open(root, parts, os.O_RDONLY, links=True) as fd:
+            return self._read(fd, _shown(parts)).data
+
+    def kind(self, parts: Parts) -> str:
+        """What a path is, links that stay inside followed: "file", "folder" or "other", or "" for nothing inside."""
+        try:
+            with self._open_root() as root, self._open(root, parts, os.O_RDONLY, links=True) as fd:
+                mode = os.fstat(fd).st_mode
+        except ToolError:
+            return ""
+        return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
+
+    def scan(self, parts: Parts) -> list[Entry]:
+        """What a folder holds, sorted by name.
+
+        Raises:
+            NotThere: When there is none.
+            ToolError: When it is no folder inside the working folder.
+        """
+        with self._open_root() as root, self._open(root, parts, _FOLDER, links=True) as fd, os.scandir(fd) as entries:
+            return sorted(Entry(entry.name, _kind_of(entry)) for entry in entries)
+
+    def rewrite(self, path: str, change: Change) -> None:
+        """Read a file, work out its new content, and replace it, with nobody else writing in the folder meanwhile.
+
+        Folders that are missing on the way are made. A stop before the replacement leaves everything as it was.
+
+        Args:
+            change: Given the content, None for no file, it returns the new one; what it raises changes nothing.
+
+        Raises:
+            ToolError: When the path is not for writing, or someone else changed the file meanwhile.
+        """
+        parts = self.resolve(path)
+        _check_for_writing(parts)
+        with self._open_root() as root, locked(root):
+            seen = self._see(root, parts)
+            data = change(seen.data if seen else None)
+            check_stop()
+            with self._open_parent(root, parts) as folder, _in_words(_shown(parts)):
+                try:
+                    replace_file(folder, parts[-1], seen, data)
+                except ChangedMeanwhile as error:
+                    raise ToolError(f'"{_shown(parts)}" was changed by someone else; read it again') from error
+
+    def _make_relative(self, path: str) -> str:
+        if not path.startswith("/"):
+            return path
+        folder = str(self.folder).rstrip("/") + "/"
+        if not f"{path}/".startswith(folder):
+            raise ToolError(f'"{path}" is outside the working folder; give a path below it, such as "src/main.py"')
+        return path[len(folder) :]
+
+    def _see(self, root: int, parts: Parts) -> Seen | None:
+        try:
+            with self._open(root, parts, os.O_RDONLY, links=False) as fd:
+                seen = self._read(fd, _shown(parts))
+        except NotThere:
+            return None
+        if seen.status.st_nlink > 1:
+            raise ToolError(f'"{_shown(parts)}" has a second name (a hard link), maybe outside; write to a copy of it')
+        return seen
+
+    @contextmanager
+    def _open_root(self) -> Iterator[int]:
+        try:
+            fd = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise ToolFatal("workspace", f"the working folder {self.folder} is gone: {_reason(error)}") from error
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def _open(self, root: int, parts: Sequence[str], flags: int, *, links: bool) -> Iterator[int]:
+        with _in_words(_shown(parts)):
+            fd = self._opener(root, parts, flags, links=links)
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
+    @contextmanager
+    def _open_parent(self, root: int, parts: Parts) -> Iterator[int]:
+        for depth in range(1, len(parts)):
+            with self._open(root, parts[: depth - 1], _FOLDER, links=False) as folder, _in_words(_shown(parts[:depth])):
+                _make_folder(folder, parts[depth - 1])
+        with self._open(root, parts[:-1], _FOLDER, links=False) as folder:
+            yield folder
+
+    def _read(self, fd: int, name: str) -> Seen:
+        status = os.fstat(fd)
+        if stat.S_ISDIR(status.st_mode):
+            raise ToolError(f'"{name}" is a folder; name a file in it, list_files shows them')
+        if not stat.S_ISREG(status.st_mode):
+            raise ToolError(f'"{name}" is a special file (a pipe, socket or device); only plain files are read and written')
+        chunks: list[bytes] = []
+        total = 0
+        while chunk := os.read(fd, _CHUNK_BYTES):
+            check_stop()
+            chunks.append(chunk)
+            if (total := total + len(chunk)) > MAX_FILE_BYTES:
+                raise ToolError(f'"{name}" has more than {MAX_FILE_BYTES} bytes; use a file that is smaller')
+        return Seen(status, b"".join(chunks))
+
+
+def hash_of(data: bytes | None) -> str | None:
+    """The SHA-256 of a content, in hexadecimal; None for no file."""
+    return None if data is None else hashlib.sha256(data).hexdigest()
+
+
+def _check_for_writing(parts: Parts) -> None:
+    if not parts:
+        raise ToolError("the path is the working folder itself; name a file in it")
+    if any(part.lower() == ".git" for part in parts):  # a hook or a setting there is a command that git runs later
+        raise ToolError(f'"{_shown(parts)}" belongs to git; it is not written to')
+
+
+def _make_folder(folder: int, name: str) -> None:
+    try:
+        os.mkdir(name, dir_fd=folder)
+    except FileExistsError:
+        return  # what it is shows when it is opened
+    os.fsync(folder)
+
+
+def _kind_of(entry: os.DirEntry[str]) -> Literal["file", "folder", "link", "other"]:
+    if entry.is_symlink():
+        return "link"
+    if entry.is_dir(follow_symlinks=False):
+        return "folder"
+    return "file" if entry.is_file(follow_symlinks=False) else "other"
+
+
+@contextmanager
+def _in_words(name: str) -> Iterator[None]:
+    """Say in the model's words what the system refused."""
+    try:
+        yield
+    except OSError as error:
+        match error.errno:
+            case errno.ENOENT:
+                raise NotThere(f'there is no "{name}"') from error
+            case errno.EXDEV:
+                raise ToolError(f'"{name}" leads out of the working folder; give a path that stays inside') from error
+            case errno.ELOOP:
+                raise ToolError(f'"{name}" leads through a link; give the path of the real file') from error
+            case errno.ENOTDIR:
+                raise ToolError(f'"{name}" is not a folder, or has a file where a folder should be') from error
+            case errno.ENXIO:
+                raise ToolError(f'"{name}" is a special file (a pipe, socket or device); name a plain one') from error
+            case _:
+                raise ToolError(f'"{name}" cannot be opened or written: {_reason(error)}') from error
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()
+
+
+def _shown(parts: Sequence[str]) -> str:
+    return "/".join(parts) or "."
