@@ -43,7 +43,8 @@ async def finish(seconds: float, fn: Callable[[*Args], Awaitable[T]], *args: *Ar
 
     if _on_trio():
         return await work()
-    return await _despite_native_cancellation(asyncio.ensure_future(work()))
+    own = asyncio.ensure_future(work())  # heaveto: allow raw-tasks a native cancellation does not reach a task of its own
+    return await _despite_native_cancellation(own)
 
 
 def _on_trio() -> bool:
@@ -55,13 +56,15 @@ async def _despite_native_cancellation(task: asyncio.Future[T]) -> T:
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
-            with anyio.CancelScope(shield=True):
+            with anyio.CancelScope(shield=True):  # heaveto: allow raw-scope only waits; `work` has the limit
                 await asyncio.wait([task])
-        except asyncio.CancelledError as error:
+        except asyncio.CancelledError as error:  # heaveto: allow swallowed-stop it goes on when the work is done
             cancelled = error
     if cancelled is None:
         return task.result()
-    raise cancelled from task.exception()
+    if (failed := task.exception()) is not None:
+        raise cancelled from failed
+    raise cancelled
 
 
 @asynccontextmanager
@@ -81,7 +84,8 @@ async def graced(seconds: float, *kinds: type[Stop]) -> AsyncIterator[Scope]:
             await anyio.sleep_forever()
         finally:
             why = (outer and outer.cause) or StoppedFromOutside()
-            with anyio.move_on_after(seconds if isinstance(why, kinds) else 0, shield=True):
+            grace = seconds if isinstance(why, kinds) else 0
+            with anyio.move_on_after(grace, shield=True):  # heaveto: allow raw-scope its end is no cause
                 await settled.wait()
             inner.cancel(why)  # no effect when the work is over
 
@@ -89,7 +93,7 @@ async def graced(seconds: float, *kinds: type[Stop]) -> AsyncIterator[Scope]:
         scope._hurry.append(settled)
     try:
         with unwrapped():
-            async with anyio.create_task_group() as group:
+            async with anyio.create_task_group() as group:  # heaveto: allow raw-tasks the watcher is under no scope of ours
                 group.start_soon(watch, name="graced")
                 with inner:
                     try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any, TypeVarTuple
 
 import anyio
@@ -38,11 +38,8 @@ class Tasks:
     async def _child(self, fn: Callable[..., Awaitable[Any]], args: tuple[Any, ...]) -> None:
         # The starter may be inside a narrower scope, which its ContextVar says and which does not cover this task.
         _current.set(self.scope)
-        try:
+        with _telling(self.scope):
             await fn(*args)
-        except Exception as error:
-            self.scope.note(SiblingFailed(str(error) or type(error).__name__))
-            raise
 
 
 @asynccontextmanager
@@ -54,8 +51,19 @@ async def tasks() -> AsyncIterator[Tasks]:
         BaseExceptionGroup: When several failed.
     """
     with Scope(quiet=True) as own, unwrapped():
-        async with anyio.create_task_group() as group:
-            yield Tasks(group, own)
+        async with anyio.create_task_group() as group:  # heaveto: allow raw-tasks this is where they are made
+            with _telling(own):
+                yield Tasks(group, own)
+
+
+@contextmanager
+def _telling(scope: Scope) -> Iterator[None]:
+    """Let the other tasks of a group know why they are stopped, when this one or the group's own block fails."""
+    try:
+        yield
+    except Exception as error:
+        scope.note(SiblingFailed(str(error) or type(error).__name__))
+        raise
 
 
 class unwrapped:  # noqa: N801 - reads as a word in a `with`

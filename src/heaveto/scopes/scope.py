@@ -71,7 +71,7 @@ class Scope:
     def __enter__(self) -> Self:
         self._clock: Clock = loop_clock()
         until = self._clock() + self._seconds if self._seconds != math.inf else math.inf
-        self.native = anyio.CancelScope(shield=self._shield, deadline=until)
+        self.native = anyio.CancelScope(shield=self._shield, deadline=until)  # heaveto: allow raw-scope made here only
         self._parent = _current.get()
         self._token: Token[Scope | None] = _current.set(self)
         self.native.__enter__()
@@ -86,7 +86,7 @@ class Scope:
             error.add_note(f"while stopping: {stop.cause}")  # an error in the clean-up does not hide the cause
         swallowed = bool(self.native.__exit__(kind, error, traceback))
         if stop and self.native.cancelled_caught and not self._quiet:
-            raise copy.copy(stop.cause)
+            raise _fresh(stop.cause)
         return swallowed
 
     def cancel(self, cause: Stop) -> None:
@@ -161,7 +161,7 @@ def check_stop() -> None:
         Stop: The cause, as a fresh copy.
     """
     if (cause := current_cause()) is not None:
-        raise copy.copy(cause)
+        raise _fresh(cause)
 
 
 def time_left() -> float:
@@ -187,6 +187,14 @@ def need(seconds: float, what: str = "") -> None:
     left = time_left()
     if left < seconds:
         raise NotEnoughTime(seconds, left, what)
+
+
+def _fresh(cause: Stop) -> Stop:
+    """A copy with notes of its own, since one cause may stop many runs."""
+    fresh = copy.copy(cause)
+    if notes := getattr(cause, "__notes__", None):
+        fresh.__notes__ = list(notes)
+    return fresh
 
 
 def _is_a_stop(error: BaseException) -> bool:

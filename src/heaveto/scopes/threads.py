@@ -13,8 +13,11 @@ from contextvars import copy_context
 from typing import Generic, TypeVar, TypeVarTuple, cast
 
 import anyio
+import anyio.lowlevel
 
+from ..causes import Stop
 from .clock import fake_clock, loop_waker
+from .scope import current_cause
 
 __all__ = ["Handoff", "abandoned_threads", "call_in_thread"]
 
@@ -55,9 +58,22 @@ class Handoff(Generic[T]):
     async def wait(self) -> T:
         """The result, or the exception raised. A stop leaves the thread at work."""
         await self._done.wait()
+        return self.result()
+
+    async def arrived(self) -> None:
+        """Wait until there is a result or an exception."""
+        await self._done.wait()
+
+    def result(self) -> T:
+        """What has arrived; an exception is raised."""
         if self._error is not None:
             raise self._error
         return cast(T, self._value)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether what has arrived is a stop: the thread noticed it."""
+        return isinstance(self._error, Stop)
 
     def _arrive(self) -> None:
         self.abandon()
@@ -79,18 +95,24 @@ async def call_in_thread(fn: Callable[[*Args], T], *args: *Args, moment: float =
     def work() -> None:
         try:
             handoff.deliver(context.run(fn, *args))
-        except BaseException as error:  # noqa: BLE001 - it is raised where the result is waited for
+        except BaseException as error:  # noqa: BLE001  # heaveto: allow swallowed-stop it is raised where the result is awaited
             handoff.fail(error)
 
     thread = threading.Thread(target=work, name=f"heaveto:{getattr(fn, '__name__', 'call')}", daemon=True)
     thread.start()
     try:
         return await handoff.wait()
-    except anyio.get_cancelled_exc_class():
-        with anyio.move_on_after(moment, shield=True):
-            return await handoff.wait()
-        _abandoned.append(thread)
-        handoff.abandon()
+    except Stop:
+        await anyio.lowlevel.checkpoint()  # the thread saw the stop before the loop delivered it, which it does here
+        raise
+    except anyio.get_cancelled_exc_class():  # heaveto: allow swallowed-stop a result counts, and the next await is stopped
+        with anyio.move_on_after(moment, shield=True) as last_moment:  # heaveto: allow raw-scope its end is no cause
+            await handoff.arrived()
+        if last_moment.cancelled_caught:
+            _abandoned.append(thread)
+            handoff.abandon()
+        elif current_cause() is not None and not handoff.stopped:  # without a cause it is native, and does not come again
+            return handoff.result()
         raise
 
 

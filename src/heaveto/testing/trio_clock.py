@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import trio.abc
 import trio.lowlevel
 import trio.testing
 
-__all__ = ["HoldingClock"]
+__all__ = ["HoldingClock", "counting_steps"]
 
 
 class HoldingClock(trio.abc.Instrument):
@@ -49,3 +52,32 @@ class HoldingClock(trio.abc.Instrument):
             self._jumped_at, self._jumped_to = time.monotonic(), self.now
         due = trio.lowlevel.current_statistics().seconds_to_next_deadline
         self.mock.autojump_threshold = max(0.0, due - (time.monotonic() - self._jumped_at))
+
+
+@contextmanager
+def counting_steps(await_seen: Callable[[], None], seed: int) -> Iterator[None]:
+    """A block in which each step of a task is reported when it ends, and Trio's scheduler repeats itself.
+
+    Trio runs the tasks that are ready in a random order. The two names that make it repeatable are the ones that its own
+    support for Hypothesis sets; a Trio without them is only less repeatable.
+    """
+    counter = _Counter(await_seen)
+    scheduler = sys.modules["trio._core._run"]
+    allowed = getattr(scheduler, "_ALLOW_DETERMINISTIC_SCHEDULING", False)
+    if (random := getattr(scheduler, "_r", None)) is not None:
+        random.seed(seed)
+    vars(scheduler)["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
+    trio.lowlevel.add_instrument(counter)
+    try:
+        yield
+    finally:
+        trio.lowlevel.remove_instrument(counter)
+        vars(scheduler)["_ALLOW_DETERMINISTIC_SCHEDULING"] = allowed
+
+
+class _Counter(trio.abc.Instrument):
+    def __init__(self, await_seen: Callable[[], None]) -> None:
+        self._await_seen = await_seen
+
+    def after_task_step(self, task: trio.lowlevel.Task) -> None:
+        self._await_seen()

@@ -1,0 +1,71 @@
+"""Run the rules over files, and leave out what a comment allows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from .rules import RULES
+from .source import Source
+
+__all__ = ["Finding", "check_file", "check_source", "python_files"]
+
+ALLOWED = re.compile(r"# heaveto: allow (?P<rule>\S+)[ \t]*(?P<reason>[^#]*)")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Finding:
+    """Something that a rule found."""
+
+    path: str
+    line: int
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}:{self.line}: {self.rule} {self.text}"
+
+
+def python_files(paths: Iterable[Path]) -> Iterator[Path]:
+    """The files named and those below the folders named, sorted within each."""
+    for path in paths:
+        yield from sorted(path.rglob("*.py")) if path.is_dir() else [path]
+
+
+def check_file(path: Path) -> list[Finding]:
+    """What the rules find in a file."""
+    return check_source(path.read_text(encoding="utf-8"), str(path))
+
+
+def check_source(text: str, path: str = "<text>") -> list[Finding]:
+    """What the rules find in a program, in the order of its lines."""
+    try:
+        source = Source(text)
+    except SyntaxError as error:
+        return [Finding(path, error.lineno or 1, "syntax", error.msg)]
+    return sorted(_findings(source, path))
+
+
+def _findings(source: Source, path: str) -> Iterator[Finding]:
+    allowed = {(line, match["rule"]): match["reason"].strip() for line, match in _allowances(source)}
+    used = set()
+    for rule, check in RULES.items():
+        for found in check(source):
+            key = next(((line, rule) for line in found.lines if (line, rule) in allowed), None)
+            if key is None:
+                yield Finding(path, found.lines.start, rule, found.text)
+            else:
+                used.add(key)
+    for (line, rule), reason in allowed.items():
+        if (line, rule) not in used:
+            yield Finding(path, line, "unused-allow", f"nothing here breaks the rule {rule}; remove the comment")
+        elif not reason:
+            yield Finding(path, line, "allow-reason", f"say why: # heaveto: allow {rule} because ...")
+
+
+def _allowances(source: Source) -> Iterator[tuple[int, re.Match[str]]]:
+    for line, comment in source.comments.items():
+        for match in ALLOWED.finditer(comment):
+            yield line, match

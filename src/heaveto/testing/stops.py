@@ -1,0 +1,205 @@
+"""A stop at every await: run something again and again, each time stopped one await later, and look at what is left.
+
+    for run in every_await(save_and_answer):
+        assert run.left_running == ()
+        assert isinstance(run.error, type(run.cause)), run
+
+An await is a point where a task of the run hands control to the loop; those of tasks that it starts count too. The
+fake clock makes a run last milliseconds. The same points come in the same order each time, but for what a thread or
+a process of the run does meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, TypeVarTuple, cast
+
+import anyio
+
+from ..causes import Cancelled, DeadlinePassed, Shutdown, Stop
+from ..scopes import Scope
+from .clocks import Backend, FakeClock
+
+__all__ = ["CAUSES", "WAYS", "StoppedRun", "Way", "every_await"]
+
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
+Way: TypeAlias = Literal["cancel", "deadline", "shutdown"]
+
+FAR = 1e9  # seconds: a deadline that no run reaches, but one that waits for nothing does, so that it ends
+SEED = 1  # of Trio's scheduler, which shuffles tasks on purpose
+WAYS: tuple[Way, ...] = ("cancel", "deadline", "shutdown")
+CAUSES: dict[Way, Stop] = {
+    "cancel": Cancelled("stopped by the test", "every_await"),
+    "deadline": DeadlinePassed(FAR, "every_await"),
+    "shutdown": Shutdown("stopped by the test"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoppedRun(Generic[T]):
+    """What came of one run that was stopped.
+
+    Attributes:
+        way: What stopped it.
+        at: The await at which it was stopped, from 1.
+        again: How many awaits later a second cancel came; 0 when there was none.
+        cause: Why it was stopped.
+        value: What the function returned; None when it raised.
+        error: What came out of the scope that was stopped; None when the function ended in spite of it.
+        left_running: Names of the asyncio tasks that the run left behind. Trio lets none be.
+    """
+
+    backend: Backend
+    way: Way
+    at: int
+    again: int
+    cause: Stop
+    value: T | None
+    error: BaseException | None
+    left_running: tuple[str, ...]
+
+
+def every_await(
+    fn: Callable[[*Args], Awaitable[T]],
+    *args: *Args,
+    backends: Sequence[Backend] = ("asyncio", "trio"),
+    ways: Sequence[Way] = WAYS,
+    again_after: Sequence[int] = (1, 3),
+) -> Iterator[StoppedRun[T]]:
+    """Run `fn(*args)` once for each await and way to stop there, until it ends without having been stopped.
+
+    Args:
+        backends: The back ends, one after the other.
+        ways: By a cancel, a passed deadline, a shutdown.
+        again_after: After a cancel also a second one, so many awaits later.
+
+    Raises:
+        BaseException: What `fn` raises when nothing stops it.
+    """
+    plans = [(way, 0) for way in ways] + [("cancel", again) for again in again_after if "cancel" in ways]
+    for backend in backends:
+        for way, again in plans:
+            for at in itertools.count(1):
+                stopper = _Stopper(way, at, again)
+                run = _run(backend, stopper, fn, *args)
+                if stopper.awaits < at:
+                    if run.error is not None:
+                        raise run.error
+                    break
+                if stopper.awaits >= at + again:
+                    yield run
+
+
+class _Stopper:
+    """Counts the awaits of a run, and stops it at one of them."""
+
+    def __init__(self, way: Way, at: int, again: int) -> None:
+        self.way, self.at, self.again = way, at, again
+        self.awaits = 0
+        self.scope = Scope(FAR, CAUSES["deadline"])
+        self.inside = False
+
+    def await_seen(self) -> None:
+        if not self.inside:
+            return
+        self.awaits += 1
+        if self.awaits == self.at:
+            self._stop()
+        elif self.again and self.awaits == self.at + self.again:
+            self.scope.cancel(Cancelled("stopped by the test again", "every_await"))
+
+    def _stop(self) -> None:
+        if self.way == "deadline":
+            self.scope.native.deadline = anyio.current_time()
+        else:
+            self.scope.cancel(CAUSES[self.way])
+
+
+def _run(backend: Backend, stopper: _Stopper, fn: Callable[[*Args], Awaitable[T]], *args: *Args) -> StoppedRun[T]:
+    value: T | None = None
+    error: BaseException | None = None
+    left: tuple[str, ...] = ()
+
+    async def main() -> None:
+        nonlocal value, error, left
+        try:
+            with stopper.scope:
+                stopper.inside = True
+                try:
+                    value = await _counted(backend, stopper, fn, *args)
+                finally:
+                    stopper.inside = False
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as raised:  # noqa: BLE001  # heaveto: allow swallowed-stop it is the result
+            error = raised
+        left = _left_running(backend)
+
+    FakeClock(backend).run(main)
+    return StoppedRun(
+        backend=backend, way=stopper.way, at=stopper.at, again=stopper.again, cause=CAUSES[stopper.way],
+        value=value, error=error, left_running=left,
+    )  # fmt: skip
+
+
+async def _counted(backend: Backend, stopper: _Stopper, fn: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
+    if backend == "trio":
+        from .trio_clock import counting_steps
+
+        with counting_steps(stopper.await_seen, SEED):
+            return await fn(*args)
+    asyncio.get_running_loop().set_task_factory(_counting_factory(stopper.await_seen))
+    return await _Counted(_coroutine(fn, *args), stopper.await_seen)
+
+
+async def _coroutine(fn: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
+    return await fn(*args)
+
+
+def _counting_factory(await_seen: Callable[[], None]) -> Callable[..., asyncio.Task[Any]]:
+    def new_task(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **kwargs: Any) -> asyncio.Task[Any]:
+        return asyncio.Task(_Counted(coroutine, await_seen), loop=loop, **kwargs)
+
+    return new_task
+
+
+class _Counted(Coroutine[Any, Any, T]):
+    """A coroutine that reports each of its suspensions. Its inner one's attributes (`cr_frame`, ...) are its own."""
+
+    def __init__(self, inner: Coroutine[Any, Any, T], await_seen: Callable[[], None]) -> None:
+        self._inner, self._await_seen = inner, await_seen
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        return cast(Generator[Any, Any, T], self)  # it has all that `await` asks of one
+
+    def __iter__(self) -> _Counted[T]:
+        return self
+
+    def __next__(self) -> Any:
+        return self.send(None)
+
+    def send(self, value: Any) -> Any:
+        waits_for = self._inner.send(value)
+        self._await_seen()
+        return waits_for
+
+    def throw(self, *error: Any) -> Any:
+        waits_for = self._inner.throw(*error)
+        self._await_seen()
+        return waits_for
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+def _left_running(backend: Backend) -> tuple[str, ...]:
+    if backend == "trio":
+        return ()
+    return tuple(sorted(task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()))
