@@ -1,5 +1,66 @@
-"""Models: the protocol, and the clients of the APIs that speak it."""
+"""Models: the protocol, and the clients of the APIs that speak it.
+
+`protocol.py` what the loop asks of a model; `providers.py` the functions that make one; `client.py` one call; `limits.py`
+its time limits; `exchange.py` HTTP as the clients see it, `httpx_exchange.py` over httpx2; `chat/` the codec of chat
+completions; `sse.py`, `json_bytes.py`, `error_bodies.py` and `prices.py` what every dialect needs. Another dialect is
+another package beside `chat/`.
+
+Only the protocol is loaded with this package; all else with its first use.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from .protocol import Model, ModelStream, Request, ToolSpec
 
-__all__ = ["Model", "ModelStream", "Request", "ToolSpec"]
+if TYPE_CHECKING:
+    from .client import ChatModel
+    from .exchange import Answer, Exchange, HTTPRequest
+    from .httpx_exchange import HttpxExchange
+    from .limits import CallLimits
+    from .prices import Price
+    from .providers import PROVIDERS, Provider, by_name, compatible, openai, openrouter
+
+__all__ = [
+    "PROVIDERS",
+    "Answer",
+    "CallLimits",
+    "ChatModel",
+    "Exchange",
+    "HTTPRequest",
+    "HttpxExchange",
+    "Model",
+    "ModelStream",
+    "Price",
+    "Provider",
+    "Request",
+    "ToolSpec",
+    "by_name",
+    "compatible",
+    "openai",
+    "openrouter",
+]
+
+_LAZY = {
+    "ChatModel": "client",
+    "Answer": "exchange",
+    "Exchange": "exchange",
+    "HTTPRequest": "exchange",
+    "HttpxExchange": "httpx_exchange",
+    "CallLimits": "limits",
+    "Price": "prices",
+    "PROVIDERS": "providers",
+    "Provider": "providers",
+    "by_name": "providers",
+    "compatible": "providers",
+    "openai": "providers",
+    "openrouter": "providers",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)

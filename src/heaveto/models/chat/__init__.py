@@ -1,0 +1,6 @@
+"""Chat completions, the dialect that most providers speak: the wire's types, and the pure codec."""
+
+from .decode import ChatDecoder
+from .encode import ChatEncoder
+
+__all__ = ["ChatDecoder", "ChatEncoder"]

@@ -1,0 +1,317 @@
+"""A model behind a chat completions API: requests out, deltas in, with limits, errors, usage and cost.
+
+The rules of this file:
+- A request goes out when the iteration begins, so that whoever iterates holds the stream, and with it what was spent,
+  whatever happens to the request.
+- What was spent is never forgotten: the API's figures, else an estimate from what came, flagged as one.
+- Keys go into the headers and nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from functools import cached_property
+from typing import Any, Self
+
+import msgspec
+
+from ..errors import APIError, IncompleteStream, TransportFailed
+from ..messages import AssistantMessage, Delta, Reply, Usage
+from ..scopes import Scope, finish, wall_time
+from .chat import ChatDecoder, ChatEncoder
+from .error_bodies import api_error
+from .exchange import Answer, Exchange, HTTPRequest, check_header, shown_address
+from .limits import CallLimits, Watchdog, watched
+from .prices import Price, listed_cost
+from .protocol import Request
+
+__all__ = ["ChatModel", "ChatStream"]
+
+CLOSE_SECONDS = 2.0  # closing a connection does not wait for the other side
+DRAIN_SECONDS = 1.0  # reading on after the reply keeps the connection; a new one costs less than waiting longer
+MAX_ERROR_BYTES = 256 * 1024  # of an error's body
+BYTES_PER_TOKEN = 3  # of a request's JSON, measured; on the safe side
+CHARACTERS_PER_TOKEN = 4  # of text that a model writes
+
+
+class ChatModel:
+    """One model of one provider. Any number of runs may use it at once.
+
+    Args:
+        model: The model's name at the provider.
+        provider: The provider's name, for errors and prices.
+        base_url: The API's address, to which `/chat/completions` is added.
+        key: Sent as a bearer token; None sends none.
+        headers: Further headers; they may hold keys, so they are not shown either.
+        stream: Whether replies are streamed.
+        limits: Time limits of a call.
+        price: Dollars for a million tokens, where the API does not say what a call costs.
+        api_reports_cost: Whether it does.
+        exchange: How requests are sent; httpx2 by default.
+        price_provider: The provider's name in the price table, where it is another one.
+        max_tokens_field: The API's name for the most output tokens.
+        options: Further fields of each request's body, such as `temperature`.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        provider: str,
+        base_url: str,
+        key: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        stream: bool = True,
+        limits: CallLimits | None = None,
+        price: Price | None = None,
+        api_reports_cost: bool = False,
+        exchange: Exchange | None = None,
+        price_provider: str = "",
+        max_tokens_field: str = "max_tokens",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model, self.provider, self.streamed = model, provider, stream
+        self.limits = limits or CallLimits()
+        self.price, self._api_reports_cost = price, api_reports_cost
+        self._price_provider = price_provider or provider
+        self.url = _endpoint(base_url)
+        self._headers = _headers(provider, key, headers, stream=stream)
+        self._secret = key
+        self._exchange = exchange
+        self.encoder = ChatEncoder(
+            provider=provider, model=model, stream=stream, max_tokens_field=max_tokens_field, options=options
+        )
+
+    def __repr__(self) -> str:
+        return f"<ChatModel {self.name} at {shown_address(self.url)}>"
+
+    @property
+    def name(self) -> str:
+        """ "provider:model", as people type it."""
+        return f"{self.provider}:{self.model}"
+
+    @property
+    def reports_cost(self) -> bool:
+        """Whether a call's cost will be known: the API tells it, or there is a price."""
+        return self._api_reports_cost or self._has_price
+
+    @cached_property
+    def _has_price(self) -> bool:
+        return self.cost(Usage(input_tokens=1)) is not None
+
+    def cost(self, usage: Usage) -> Decimal | None:
+        """Dollars by the price that was given, else by the table; None where neither knows."""
+        return self.price.cost(usage) if self.price else listed_cost(usage, self.model, self._price_provider)
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[ChatStream]:
+        """One call. The request goes out when the iteration begins; leaving early closes the connection.
+
+        Raises:
+            APIError: The API refused.
+            TransportFailed: The network failed.
+            CallTimeout, ConnectTimeout, StreamIdle: A limit of this call passed; raised on leaving.
+            BadReply: (a member of it) when the reply cannot be used.
+        """
+        async with watched(self.limits, streamed=self.streamed) as watchdog:
+            stream = ChatStream(self, request, watchdog)
+            try:
+                yield stream
+            finally:
+                await stream.close()
+
+    async def aclose(self) -> None:
+        """Close the connections. A later call opens new ones."""
+        if self._exchange is not None:
+            await self._exchange.aclose()
+
+    @property
+    def exchange(self) -> Exchange:
+        """How requests are sent."""
+        if self._exchange is None:
+            from .httpx_exchange import HttpxExchange  # httpx2 is loaded with the first call
+
+            self._exchange = HttpxExchange()
+        return self._exchange
+
+    def http_request(self, body: bytes) -> HTTPRequest:
+        return HTTPRequest("POST", self.url, self._headers, body)
+
+    def refusal(self, answer: Answer, body: bytes) -> APIError:
+        """The error of an answer that is not a 2xx; a key that the API repeats is blotted out."""
+        if self._secret:
+            body = body.replace(self._secret.encode(), b"***")
+        if 300 <= answer.status < 400:
+            target = shown_address(answer.headers.get("location", "")) or "nowhere"
+            return APIError(self.provider, answer.status, f"redirected to {target}; give the API's own address as base_url")
+        return api_error(self.provider, answer.status, answer.headers, body, wall_time())
+
+
+class ChatStream:
+    """A reply on its way: iterate over its deltas, then read `reply`. Made by `ChatModel.stream`."""
+
+    def __init__(self, model: ChatModel, request: Request, watchdog: Watchdog) -> None:
+        self._model, self._request, self._watchdog = model, request, watchdog
+        self._body = b""
+        self._answer: Answer | None = None
+        self._decoder: ChatDecoder | None = None
+        self._ready: deque[Delta] = deque()
+        self._sent = self._refused = False
+        self._body_over = self._complete = False  # the connection was given back; no more is read
+        self._reply: Reply | None = None
+
+    @property
+    def spent(self) -> Usage:
+        """What the call has used so far: the API's figures, else an estimate from what came."""
+        decoder = self._decoder
+        if decoder is not None and decoder.usage is not None:
+            return self._priced(decoder.usage, decoder.billed_output_tokens)
+        if not self._sent or self._refused:
+            return Usage(cost_usd=Decimal(0))
+        estimate = Usage(
+            input_tokens=math.ceil(len(self._body) / BYTES_PER_TOKEN),
+            output_tokens=math.ceil((decoder.characters if decoder else 0) / CHARACTERS_PER_TOKEN),
+            estimated=True,
+        )
+        return self._priced(estimate, estimate.output_tokens)
+
+    def _priced(self, usage: Usage, billed_output_tokens: int) -> Usage:
+        if usage.cost_usd is not None:
+            return usage
+        billed = msgspec.structs.replace(usage, output_tokens=billed_output_tokens)
+        return msgspec.structs.replace(usage, cost_usd=self._model.cost(billed))
+
+    @property
+    def reply(self) -> Reply:
+        """The whole reply; after the iteration has ended, not before."""
+        if self._reply is None:
+            raise RuntimeError("the reply is there when the iteration over the stream has ended")
+        return self._reply
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Delta:
+        while not self._ready:
+            if self._reply is not None:
+                raise StopAsyncIteration
+            await self._advance()
+        return self._ready.popleft()
+
+    async def _advance(self) -> None:
+        if self._decoder is None:
+            self._decoder = await self._open()
+        elif self._complete:
+            self._reply = self._finished(self._decoder)
+        elif self._decoder.done or self._decoder.failed:
+            await self._drain(self._decoder)
+        else:
+            await self._read(self._decoder)
+
+    async def _open(self) -> ChatDecoder:
+        self._body = self._model.encoder.encode(self._request)
+        self._watchdog.connecting()
+        try:
+            self._answer = await self._model.exchange.send(self._model.http_request(self._body), self._connected)
+        finally:
+            self._watchdog.resting()
+        if not 200 <= self._answer.status < 300:
+            self._refused = True
+            raise self._model.refusal(self._answer, await self._error_body())
+        return ChatDecoder(stream=self._is_event_stream(), provider=self._model.provider)
+
+    def _connected(self) -> None:
+        self._sent = True
+        self._watchdog.waiting()
+
+    def _is_event_stream(self) -> bool:
+        kind = self._answer.headers.get("content-type", "") if self._answer else ""
+        if "event-stream" in kind:
+            return True
+        return self._model.streamed and "json" not in kind and "html" not in kind
+
+    async def _receive(self) -> bytes:
+        if self._answer is None:
+            return b""
+        self._watchdog.reading()
+        try:
+            data = await self._answer.read()
+        finally:
+            self._watchdog.resting()
+        self._body_over = self._complete = not data
+        return data
+
+    async def _read(self, decoder: ChatDecoder) -> None:
+        try:
+            data = await self._receive()
+        except TransportFailed as error:
+            if not decoder.ended:
+                if not self._model.streamed:
+                    raise
+                raise IncompleteStream(f"the connection broke after {decoder.characters:,} characters") from error
+            self._complete = True  # the reply is whole; what broke off was only its last words, such as the usage
+            return
+        contents = decoder.contents
+        self._ready.extend(decoder.feed(data) if data else decoder.close())
+        if decoder.contents != contents:
+            self._watchdog.content_came()
+
+    async def _drain(self, decoder: ChatDecoder) -> None:
+        """Read to the body's end, so that the connection can be used again; not for long."""
+        with Scope(DRAIN_SECONDS, quiet=True):
+            try:
+                while data := await self._receive():
+                    decoder.feed(data)  # usage may follow an error; after the reply's end nothing counts
+            except TransportFailed:
+                pass  # the reply is whole
+        self._complete = True
+
+    def _finished(self, decoder: ChatDecoder) -> Reply:
+        reply = decoder.finish(self._taken_ids() if decoder.has_calls else ())
+        return msgspec.structs.replace(reply, usage=self.spent)
+
+    def _taken_ids(self) -> set[str]:
+        messages = (message for message in self._request.transcript if isinstance(message, AssistantMessage))
+        return {call.id for message in messages for call in message.tool_calls}
+
+    async def _error_body(self) -> bytes:
+        pieces, size = [], 0
+        try:
+            while size < MAX_ERROR_BYTES and (data := await self._receive()):
+                pieces.append(data)
+                size += len(data)
+        except TransportFailed:
+            pass  # the status says enough
+        return b"".join(pieces)
+
+    async def close(self) -> None:
+        """Close the connection, unless the body is at its end and the connection was given back."""
+        if self._answer is not None and not self._body_over:
+            self._body_over = True
+            await finish(CLOSE_SECONDS, self._answer.aclose)
+
+
+def _endpoint(base_url: str) -> str:
+    address, mark, query = base_url.partition("?")
+    return f"{address.rstrip('/')}/chat/completions{mark}{query}"
+
+
+def _headers(provider: str, key: str | None, more: Mapping[str, str] | None, *, stream: bool) -> dict[str, str]:
+    headers = {
+        "content-type": "application/json",
+        "accept": "text/event-stream" if stream else "application/json",
+        "user-agent": "heaveto",
+    }
+    if stream:
+        headers["accept-encoding"] = "identity"  # what compresses a stream holds it back
+    if key is not None:
+        headers["authorization"] = "Bearer " + check_header(f"the key for {provider}", key, "copy it again")
+    for name, value in (more or {}).items():
+        headers[check_header("a header's name", name, "use plain ASCII").lower()] = check_header(
+            f"the header {name}", value, "use plain ASCII without line breaks"
+        )
+    return headers

@@ -1,0 +1,238 @@
+"""The providers that speak chat completions, as a table, and the functions that make a model of one of them.
+
+Another provider is another row; another dialect is another module and its own functions.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ..errors import ConfigError
+from .client import ChatModel
+from .exchange import Exchange, check_header, shown_address
+from .limits import CallLimits
+from .prices import Price, set_price
+
+__all__ = ["PROVIDERS", "Provider", "by_name", "compatible", "openai", "openrouter"]
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of the table.
+
+    Attributes:
+        key_variable: The environment variable with the key; empty where there is none.
+        base_url_variable: The one that replaces `base_url`; empty where there is none.
+        options: Fields that every request has, and `stream_options` those that a streamed one has besides.
+        reports_cost: Whether the API tells what a call cost.
+        price_provider: The provider's name in the price table, where it is another one.
+    """
+
+    name: str
+    base_url: str
+    key_variable: str = ""
+    base_url_variable: str = ""
+    max_tokens_field: str = "max_tokens"
+    options: dict[str, Any] = {}
+    stream_options: dict[str, Any] = msgspec.field(default_factory=lambda: {"stream_options": {"include_usage": True}})
+    reports_cost: bool = False
+    price_provider: str = ""
+
+
+PROVIDERS: dict[str, Provider] = {
+    row.name: row
+    for row in (
+        Provider(
+            name="openrouter",
+            base_url="https://openrouter.ai/api/v1",
+            key_variable="OPENROUTER_API_KEY",
+            options={"usage": {"include": True}},
+            reports_cost=True,
+        ),
+        Provider(
+            name="openai",
+            base_url="https://api.openai.com/v1",
+            key_variable="OPENAI_API_KEY",
+            base_url_variable="OPENAI_BASE_URL",
+            max_tokens_field="max_completion_tokens",
+        ),
+        Provider(name="deepseek", base_url="https://api.deepseek.com/v1", key_variable="DEEPSEEK_API_KEY"),
+        Provider(name="groq", base_url="https://api.groq.com/openai/v1", key_variable="GROQ_API_KEY"),
+        # Mistral refuses fields that it does not know, and reports usage unasked.
+        Provider(name="mistral", base_url="https://api.mistral.ai/v1", key_variable="MISTRAL_API_KEY", stream_options={}),
+        Provider(name="together", base_url="https://api.together.xyz/v1", key_variable="TOGETHER_API_KEY"),
+        Provider(name="xai", base_url="https://api.x.ai/v1", key_variable="XAI_API_KEY", price_provider="x-ai"),
+        Provider(name="ollama", base_url="http://localhost:11434/v1", base_url_variable="OLLAMA_BASE_URL"),
+    )
+}
+
+
+def openrouter(model: str, *, key: str | None = None, **settings: Any) -> ChatModel:
+    """A model at OpenRouter, such as `openrouter("anthropic/claude-sonnet-4.5")`.
+
+    Args:
+        key: The API key; `OPENROUTER_API_KEY` by default.
+        settings: As for `compatible`.
+
+    Raises:
+        ConfigError: When there is no key, or a setting is wrong.
+    """
+    return _model_of(PROVIDERS["openrouter"], model, key=key, **settings)
+
+
+def openai(model: str, *, key: str | None = None, **settings: Any) -> ChatModel:
+    """A model at OpenAI, or wherever `OPENAI_BASE_URL` points.
+
+    Args:
+        key: The API key; `OPENAI_API_KEY` by default.
+        settings: As for `compatible`.
+
+    Raises:
+        ConfigError: When there is no key, or a setting is wrong.
+    """
+    return _model_of(PROVIDERS["openai"], model, key=key, **settings)
+
+
+def by_name(name: str, **settings: Any) -> ChatModel:
+    """A model from "provider:model", as the command and `HEAVETO_MODEL` take it.
+
+    Raises:
+        ConfigError: When the provider is not known, its key is missing, or a setting is wrong.
+    """
+    provider, colon, model = name.partition(":")
+    known = ", ".join(PROVIDERS)
+    if not (colon and provider and model):
+        raise ConfigError(f'"{name}" is no model', f'name it as "provider:model"; the providers are {known}')
+    if provider not in PROVIDERS:
+        raise ConfigError(f'no provider named "{provider}"', f"the providers are {known}")
+    return _model_of(PROVIDERS[provider], model, **settings)
+
+
+def compatible(
+    model: str,
+    *,
+    base_url: str,
+    key: str | None = None,
+    provider: str = "",
+    headers: Mapping[str, str] | None = None,
+    stream: bool = True,
+    limits: CallLimits | None = None,
+    price: Price | tuple[float | str, ...] | None = None,
+    exchange: Exchange | None = None,
+    options: Mapping[str, Any] | None = None,
+    max_tokens_field: str = "max_tokens",
+    allow_http: bool = False,
+) -> ChatModel:
+    """A model behind any API that is compatible with OpenAI's chat completions.
+
+    Args:
+        base_url: The API's address, such as "http://localhost:8000/v1".
+        key: Sent as a bearer token; None sends none.
+        provider: A name for errors; the host by default.
+        headers: Further headers, for an API that takes its key elsewhere.
+        stream: Whether replies are streamed.
+        limits: Time limits of a call.
+        price: Dollars for a million tokens: `(input, output)`, or `(input, output, cached_input)`.
+        exchange: How requests are sent.
+        options: Further fields of each request's body.
+        max_tokens_field: The API's name for the most output tokens.
+        allow_http: Whether a host that is not this machine may be asked without TLS.
+
+    Raises:
+        ConfigError: When a setting is wrong.
+    """
+    host = _checked(base_url, allow_http=allow_http)
+    row = Provider(name=provider or host, base_url=base_url, max_tokens_field=max_tokens_field)
+    return _build(
+        row,
+        model,
+        base_url=base_url,
+        key=key,
+        options=options,
+        stream=stream,
+        price=price,
+        headers=headers,
+        limits=limits,
+        exchange=exchange,
+    )
+
+
+def _model_of(
+    row: Provider,
+    model: str,
+    *,
+    key: str | None = None,
+    base_url: str | None = None,
+    allow_http: bool = False,
+    **settings: Any,
+) -> ChatModel:
+    base_url = base_url or os.environ.get(row.base_url_variable or "-") or row.base_url
+    _checked(base_url, allow_http=allow_http)
+    if key is None and row.key_variable:
+        key = os.environ.get(row.key_variable)
+        if not key:
+            raise ConfigError(f"no key for {row.name}", f"set {row.key_variable}, or pass key=")
+        check_header(row.key_variable, key, "set it again, without line breaks")
+    return _build(row, model, base_url=base_url, key=key, **settings)
+
+
+def _build(
+    row: Provider,
+    model: str,
+    *,
+    base_url: str,
+    key: str | None,
+    options: Mapping[str, Any] | None = None,
+    stream: bool = True,
+    price: Price | tuple[float | str, ...] | None = None,
+    **settings: Any,
+) -> ChatModel:
+    if not model:
+        raise ConfigError("the model has no name", f"name one that {row.name} offers")
+    return ChatModel(
+        model,
+        provider=row.name,
+        base_url=base_url,
+        key=key,
+        stream=stream,
+        price=set_price(price),
+        options={**row.options, **(row.stream_options if stream else {}), **(options or {})},
+        api_reports_cost=row.reports_cost,
+        price_provider=row.price_provider,
+        max_tokens_field=row.max_tokens_field,
+        **settings,
+    )
+
+
+def _checked(base_url: str, *, allow_http: bool) -> str:
+    """The host of a base URL that may be used."""
+    try:
+        parts = urlsplit(base_url)
+        host = parts.hostname or ""
+        _ = parts.port
+    except ValueError as error:
+        raise ConfigError("base_url cannot be read", 'it looks like "https://host/v1"') from error
+    if parts.scheme not in ("http", "https") or not host:
+        raise ConfigError(f'base_url "{shown_address(base_url)}" has no scheme or host', 'it looks like "https://host/v1"')
+    if "@" in parts.netloc:
+        raise ConfigError(f'base_url "{shown_address(base_url)}" has credentials in it', "pass key= or headers=")
+    if parts.scheme == "http" and not (allow_http or _is_loopback(host)):
+        raise ConfigError(
+            f'base_url "{shown_address(base_url)}" would send the key unencrypted', "use https, or pass allow_http=True"
+        )
+    check_header("base_url", base_url, "percent-encode what is not plain ASCII")
+    return host
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

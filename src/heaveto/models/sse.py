@@ -1,0 +1,132 @@
+"""Server-sent events from bytes, without I/O.
+
+The rules of this file:
+- An event ends at an empty line; what has no empty line yet is kept, and handed out by `close` as pending.
+- CR, LF and CRLF end a line, also when a CRLF is split between two reads: a CR ends its line at once, and an LF that
+  follows it first thing in the next read belongs to it.
+- Pieces without an event's end are kept apart and joined once, so that a long event in many reads is not quadratic.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..errors import BadReply
+
+__all__ = ["Event", "SSESplitter"]
+
+BOM = b"\xef\xbb\xbf"
+MAX_EVENT_BYTES = 16 * 1024 * 1024  # no API sends more at once; a stream without line ends must not fill the memory
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One event. `id` is the last id that the stream has given, None before the first."""
+
+    event: str
+    data: bytes
+    id: str | None = None
+
+
+class SSESplitter:
+    """Splits the bytes of a `text/event-stream`, however they are cut.
+
+    Args:
+        max_bytes: The largest event that is taken.
+
+    Attributes:
+        comments: How many comment lines (keep-alives) came.
+        unknown_fields: How many lines with a field that the grammar does not know came.
+    """
+
+    def __init__(self, max_bytes: int = MAX_EVENT_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._kept: list[bytes] = []
+        self._kept_bytes = 0
+        self._begun = False
+        self._after_cr = False
+        self._id: str | None = None
+        self.comments = 0
+        self.unknown_fields = 0
+
+    def feed(self, data: bytes) -> list[Event]:
+        """The events that end within `data`.
+
+        Raises:
+            BadReply: When an event is larger than `max_bytes`.
+        """
+        if not self._begun:
+            data = self._without_bom(data)
+        if self._after_cr or b"\r" in data:
+            data = self._with_newlines(data)
+        if not data:
+            return []
+        if b"\n\n" not in data and not (data[0] == 10 and self._kept and self._kept[-1][-1] == 10):
+            self._keep(data)
+            return []
+        *blocks, rest = b"".join((*self._kept, data)).split(b"\n\n")
+        self._kept, self._kept_bytes = [], 0
+        if rest:
+            self._keep(rest)
+        return [event for block in blocks if (event := self._event(block)) is not None]
+
+    def close(self) -> Event | None:
+        """The event that the stream's end cut off before its empty line; None where there is none."""
+        block = b"".join(self._kept).removeprefix(BOM if not self._begun else b"")
+        self._kept, self._kept_bytes = [], 0
+        return self._event(block.rstrip(b"\n"))
+
+    def _without_bom(self, data: bytes) -> bytes:
+        data = b"".join((*self._kept, data))
+        self._kept, self._kept_bytes = [], 0
+        if len(data) < len(BOM) and BOM.startswith(data):
+            self._keep(data) if data else None
+            return b""
+        self._begun = True
+        return data.removeprefix(BOM)
+
+    def _with_newlines(self, data: bytes) -> bytes:
+        if not data:
+            return data
+        if self._after_cr and data[0] == 10:
+            data = data[1:]
+            self._after_cr = False
+            if not data:
+                return data
+        self._after_cr = data.endswith(b"\r")
+        return data.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _keep(self, data: bytes) -> None:
+        self._kept.append(data)
+        self._kept_bytes += len(data)
+        self._check_size(self._kept_bytes)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._max_bytes:
+            raise BadReply(f"an event of more than {self._max_bytes:,} bytes")
+
+    def _event(self, block: bytes) -> Event | None:
+        self._check_size(len(block))
+        if block.startswith(b"data:") and b"\n" not in block:  # nearly every event
+            return Event("message", block[6:] if block[5:6] == b" " else block[5:], self._id)
+        return self._event_of_lines(block)
+
+    def _event_of_lines(self, block: bytes) -> Event | None:
+        name, data = "", []
+        for line in block.split(b"\n"):
+            field, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            if field == b"data":
+                data.append(value)
+            elif field == b"event":
+                name = value.decode("utf-8", "replace")
+            elif field == b"id":
+                self._id = self._id if b"\0" in value else value.decode("utf-8", "replace")
+            else:
+                self._count(line, field)
+        return Event(name or "message", b"\n".join(data), self._id) if data else None
+
+    def _count(self, line: bytes, field: bytes) -> None:
+        if line.startswith(b":"):
+            self.comments += 1
+        elif line and field != b"retry":
+            self.unknown_fields += 1
