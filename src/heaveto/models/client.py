@@ -122,7 +122,8 @@ class ChatModel:
             try:
                 yield stream
             finally:
-                await stream.close()
+                if stream.is_open:
+                    await finish(CLOSE_SECONDS, stream.close)
 
     async def aclose(self) -> None:
         """Close the connections. A later call opens new ones."""
@@ -288,11 +289,15 @@ class ChatStream:
             pass  # the status says enough
         return b"".join(pieces)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection to close; at the body's end it was given back."""
+        return self._answer is not None and not self._body_over
+
     async def close(self) -> None:
-        """Close the connection, unless the body is at its end and the connection was given back."""
-        if self._answer is not None and not self._body_over:
-            self._body_over = True
-            await finish(CLOSE_SECONDS, self._answer.aclose)
+        """Close the connection, if there is one."""
+        if self._answer is not None:
+            await self._answer.aclose()
 
 
 def _endpoint(base_url: str) -> str:
