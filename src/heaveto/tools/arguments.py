@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from ..errors import BadArguments
 from .json_text import NotArguments, decode_arguments, type_name
@@ -90,28 +90,36 @@ def parse_arguments(tool: str, form: Form, text: str) -> dict[str, Any]:
 
 def explain(errors: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
     """What is wrong with the arguments, in one line."""
-    wants: dict[tuple[str, str], list[str]] = {}  # what one value may be, where a union says several things about it
+    wants: dict[tuple[Path, str], list[str]] = {}  # what one value may be, where a union says several things about it
     for error in errors:
         path, lead, want = _judge(error, arguments, schema)
         known = wants.setdefault((path, lead), [])
         if want and want not in known:
             known.append(want)
-    problems = [lead + (f", want {' or '.join(want)}" if want else "") for (_, lead), want in sorted(wants.items())]
+    in_order = sorted(wants, key=lambda each: ([(isinstance(step, str), step) for step in each[0]], each[1]))
+    problems = [_join(lead, wants[path, lead]) for path, lead in in_order]
     if (more := len(problems) - _MAX_PROBLEMS) > 0:
         problems[_MAX_PROBLEMS:] = [f"and {more} more"]
     return "; ".join(problems)
 
 
-def _judge(error: Mapping[str, Any], arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[str, str, str]:
+def _judge(error: Mapping[str, Any], arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[Path, str, str]:
     kind, location = error["type"], error["loc"]
     path, value = _walk(location, arguments)
     if kind == "missing":
-        name = _to_text((*path, location[-1]))
-        return name, f'missing field "{name}"', ""
+        path = (*path, location[-1])
+        return path, f'missing field "{_to_text(path)}"', ""
     name = _to_text(path)
     if kind == "extra_forbidden":
-        return name, _unknown_field(name, path, schema), ""
-    return name, f"{name or 'the arguments'}: got {_shown(value)}", _want(error, path, schema)
+        return path, _unknown_field(name, path, schema), ""
+    got = f"{name or 'the arguments'}: got {_shown(value)}"
+    if complaint := _own_complaint(error):
+        return path, f"{got}: {complaint}", ""
+    return path, got, _want(error, path, schema)
+
+
+def _join(lead: str, wants: list[str]) -> str:
+    return f"{lead}, want {' or '.join(wants)}" if wants else lead
 
 
 def _want(error: Mapping[str, Any], path: Path, schema: Mapping[str, Any]) -> str:
@@ -121,11 +129,18 @@ def _want(error: Mapping[str, Any], path: Path, schema: Mapping[str, Any]) -> st
     if kind in ("enum", "literal_error"):
         choices = [each for node in _nodes(schema, path) for each in node.get("enum", [node.get("const")])]
         return "one of " + ", ".join(json.dumps(each, ensure_ascii=False) for each in choices if each is not None)
-    if kind in ("value_error", "assertion_error"):
-        return f"a value for which holds: {context.get('error', '')}".rstrip(": ")
     if (word := _TYPES.get(kind.split("_", 1)[0])) is not None:
         return word
     return f"something else ({kind})"
+
+
+def _own_complaint(error: Mapping[str, Any]) -> str:
+    """The words of the tool's own validator; none for pydantic's errors."""
+    from pydantic_core.core_schema import ErrorType
+
+    if error["type"] in ("value_error", "assertion_error"):
+        return str(error.get("ctx", {}).get("error", "")) or "the tool refuses it"
+    return "" if error["type"] in get_args(ErrorType) else str(error["msg"])
 
 
 def _unknown_field(name: str, path: Path, schema: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ known are looked up again when the schema is first asked for, and so is all that
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import re
@@ -85,8 +86,10 @@ class FunctionTool(Generic[P, R]):
         """As a method: the tool of one object."""
         if instance is None:
             return self
-        bound: Any = self._function.__get__(instance)
-        return FunctionTool(bound, self._options, self._frame)
+        bound: FunctionTool[..., Any] = copy.copy(self)  # the hints are the same; the form is without `self`
+        function: Any = self._function
+        bound._function, bound._form = function.__get__(instance), None
+        return bound
 
     def __repr__(self) -> str:
         return f"<tool {self.name} ({self.effect})>"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any, NoReturn
 
 from .surrogates import replace_surrogates
@@ -20,6 +21,7 @@ __all__ = ["MAX_DEPTH", "NotArguments", "decode_arguments", "type_name"]
 MAX_DEPTH = 100  # pydantic's own parser stops at 200; no call that a model means is nested like that
 _SHOWN_CHARS = 24  # enough to recognise the place in one's own text
 _LITERALS = ("true", "false", "null")
+_NUMBER_PART = re.compile(r"-|\.|[eE][+-]?|")  # what a number that was cut leaves over
 
 
 class NotArguments(ValueError):
@@ -88,7 +90,7 @@ def _is_cut(text: str, position: int, message: str) -> bool:
     rest = text[position:].rstrip()
     if message.startswith(("Unterminated string", "Invalid \\")):
         return message.startswith("Unterminated") or '"' not in rest
-    return not rest or any(literal.startswith(rest) for literal in _LITERALS) or rest == "-"
+    return _NUMBER_PART.fullmatch(rest) is not None or any(literal.startswith(rest) for literal in _LITERALS)
 
 
 def _seen(text: str, position: int) -> str:
