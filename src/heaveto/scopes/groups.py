@@ -66,13 +66,21 @@ def _telling(scope: Scope) -> Iterator[None]:
         raise
 
 
+def _without_cancellations(error: BaseException | None) -> BaseException | None:
+    """What failed in a group. asyncio's groups drop cancellations beside an error, Trio's list them too."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    _, failed = error.split(anyio.get_cancelled_exc_class())
+    return failed or error
+
+
 class unwrapped:  # noqa: N801 - reads as a word in a `with`
     """Raise the one exception of a group as itself: that a group was in play is nobody's business."""
 
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        inner = error
+        inner = _without_cancellations(error)
         while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
             inner = inner.exceptions[0]
         if inner is None or inner is error:

@@ -1,0 +1,344 @@
+"""Scopes: what stops what, when, and which cause is told."""
+
+from __future__ import annotations
+
+import math
+import traceback
+from contextlib import ExitStack
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heaveto.causes import CallTimeout, Cancelled, DeadlinePassed, Shutdown, Stop, StreamIdle
+from heaveto.errors import NotEnoughTime
+from heaveto.scopes import Scope, check_stop, current_cause, deadline, loop_waker, need, tasks, time_left
+from heaveto.testing.clocks import Backend, FakeClock
+
+pytestmark = pytest.mark.anyio
+
+
+async def read_cause_when_stopped() -> Stop | None:
+    """Waits until it is stopped; what it could read then is in `seen`."""
+    try:
+        await anyio.sleep_forever()
+    finally:
+        seen.append(current_cause())
+
+
+seen: list[Stop | None] = []
+
+
+@pytest.fixture(autouse=True)
+def _nothing_seen() -> None:
+    seen.clear()
+
+
+# --- deadlines ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_deadline_raises_its_cause_at_exactly_its_time(fake_clock: FakeClock) -> None:
+    with pytest.raises(CallTimeout) as caught, deadline(120, CallTimeout(120)):
+        await anyio.sleep(1e6)
+    assert fake_clock.now == 120
+    assert caught.value.seconds == 120
+
+
+async def test_a_deadline_is_caught_by_kind_by_family_and_as_a_timeout() -> None:
+    for kind in (StreamIdle, DeadlinePassed, Stop, TimeoutError):
+        with pytest.raises(kind), deadline(1, StreamIdle(1)):
+            await anyio.sleep_forever()
+
+
+async def test_a_deadline_without_a_cause_says_how_long_it_was() -> None:
+    with pytest.raises(DeadlinePassed, match=r"^a deadline of 3 s passed$"), deadline(3):
+        await anyio.sleep_forever()
+
+
+async def test_the_traceback_of_the_cancellation_under_the_cause_says_where_the_work_was() -> None:
+    with pytest.raises(CallTimeout) as caught, deadline(5, CallTimeout(5)):
+        await read_cause_when_stopped()
+    below = caught.value.__context__
+    assert isinstance(below, anyio.get_cancelled_exc_class())
+    assert "read_cause_when_stopped" in [frame.name for frame in traceback.extract_tb(below.__traceback__)]
+
+
+async def test_the_nearest_deadline_applies_whichever_is_inside(fake_clock: FakeClock) -> None:
+    with pytest.raises(StreamIdle), deadline(90, CallTimeout(90)), deadline(60, StreamIdle(60)):
+        await anyio.sleep_forever()
+    assert fake_clock.now == 60
+    with pytest.raises(StreamIdle), deadline(60, StreamIdle(60)), deadline(90, CallTimeout(90)):
+        await anyio.sleep_forever()
+    assert fake_clock.now == 120
+
+
+async def test_a_scope_left_in_time_has_no_cause_later() -> None:
+    with deadline(5) as scope:
+        await anyio.sleep(1)
+    await anyio.sleep(100)
+    assert (scope.cause, scope.own_cause) == (None, None)
+
+
+@pytest.mark.parametrize("seconds", [0, -1])
+async def test_no_time_stops_at_the_first_await(seconds: float, fake_clock: FakeClock) -> None:
+    with pytest.raises(DeadlinePassed), deadline(seconds):
+        await anyio.lowlevel.checkpoint()
+        pytest.fail("the await went through")
+    assert fake_clock.now == 0
+
+
+def test_a_limit_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ValueError, match="must be a number"):
+        deadline(math.nan)
+
+
+def test_a_scope_needs_a_loop() -> None:
+    with pytest.raises(anyio.NoEventLoopError, match="needs a running asyncio or Trio loop"), Scope():
+        pass
+
+
+async def test_an_idle_limit_counts_only_while_waiting_for_the_other_side(fake_clock: FakeClock) -> None:
+    send, receive = anyio.create_memory_object_stream[int](5)
+    got = []
+
+    async def feed() -> None:
+        for item in range(3):
+            await anyio.sleep(50)
+            await send.send(item)
+        await anyio.sleep_forever()
+
+    with send, receive:
+        with pytest.raises(StreamIdle):
+            async with tasks() as group:
+                group.start_soon(feed)
+                while True:
+                    with deadline(60, StreamIdle(60)):
+                        got.append(await receive.receive())
+                    fake_clock.jump(70)  # a slow consumer
+        assert got == [0, 1, 2]
+
+
+# --- who wins -------------------------------------------------------------------------------------------------------
+
+
+async def test_the_first_cancel_wins() -> None:
+    with pytest.raises(Cancelled, match=r"^cancelled: one$"), Scope() as scope:
+        scope.cancel(Cancelled("one"))
+        scope.cancel(Shutdown("two"))
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_a_wider_stop_that_came_first_is_the_cause_inside_too() -> None:
+    with pytest.raises(Shutdown), Scope() as wide, Scope() as narrow:
+        wide.cancel(Shutdown("wide"))
+        narrow.cancel(Cancelled("narrow"))
+        assert isinstance(narrow.cause, Shutdown)
+        assert isinstance(narrow.own_cause, Cancelled)
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_a_wider_stop_that_comes_later_does_not_replace_the_narrower_one() -> None:
+    """And each level raises its own first cause."""
+    with pytest.raises(Shutdown), Scope() as wide:
+        with Scope() as narrow:
+            narrow.cancel(Cancelled("narrow"))
+            wide.cancel(Shutdown("wide"))
+            await read_cause_when_stopped()
+        await anyio.lowlevel.checkpoint()
+    assert seen == [narrow.own_cause]
+    assert isinstance(seen[0], Cancelled)
+
+
+async def test_a_passed_deadline_comes_before_a_later_cancel_although_the_loop_could_not_run(fake_clock: FakeClock) -> None:
+    with pytest.raises(CallTimeout), deadline(1, CallTimeout(1)) as scope:
+        fake_clock.jump(3)
+        assert isinstance(current_cause(), CallTimeout)
+        scope.cancel(Cancelled("late"))
+        assert isinstance(current_cause(), CallTimeout)
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_cancelling_a_deadline_is_not_a_timeout() -> None:
+    """The native way mixes the two up: `fail_after` may raise TimeoutError for an explicit cancel."""
+    with pytest.raises(Cancelled) as caught, deadline(5) as scope:
+        scope.cancel(Cancelled("by hand"))
+        await anyio.sleep(10)
+    assert not isinstance(caught.value, TimeoutError)
+
+
+async def test_on_a_tie_the_nearest_wins() -> None:
+    with pytest.raises(CallTimeout), deadline(5, CallTimeout(5)), deadline(5, StreamIdle(5)):
+        await read_cause_when_stopped()
+    assert isinstance(seen[0], StreamIdle)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_the_earliest_visible_stop_wins_whatever_the_order(backend: Backend, data: st.DataObject) -> None:
+    """Scopes in scopes, some shielded, with deadlines; stops at random times, read after each: as a plain list says."""
+    depth = data.draw(st.integers(1, 4), "depth")
+    limits = data.draw(st.lists(st.sampled_from([1.0, 2.0, 3.0, math.inf]), min_size=depth, max_size=depth), "limits")
+    shields = data.draw(st.lists(st.booleans(), min_size=depth, max_size=depth), "shields")
+    stops = data.draw(st.lists(st.tuples(st.integers(0, depth - 1), st.sampled_from([0.0, 0.5, 1.0])), max_size=6), "stops")
+    clock = FakeClock(backend)
+
+    async def run() -> None:
+        latched: dict[int, tuple[float, int, int, str]] = {}  # scope: when, order, distance from the inside, name
+
+        def expected() -> str | None:
+            for n, limit in enumerate(limits):
+                if n not in latched and clock.now >= limit:
+                    latched[n] = (limit, -1, depth - n, f"limit {n}")
+            first_visible = max((n for n in range(depth) if shields[n]), default=0)
+            visible = [stop for n, stop in latched.items() if n >= first_visible]
+            return min(visible)[3] if visible else None
+
+        with ExitStack() as stack:
+            scopes = [
+                stack.enter_context(Scope(limit, Cancelled(f"limit {n}"), shield=shield, quiet=True))
+                for n, (limit, shield) in enumerate(zip(limits, shields, strict=True))
+            ]
+            for order, (n, later) in enumerate(stops):
+                clock.jump(later)
+                expected()
+                latched.setdefault(n, (clock.now, order, depth - n, f"cancel {order}"))
+                scopes[n].cancel(Cancelled(f"cancel {order}"))
+                cause = current_cause()
+                assert (cause.reason if isinstance(cause, Cancelled) else None) == expected()
+
+    clock.run(run)
+
+
+# --- what a stop does -----------------------------------------------------------------------------------------------
+
+
+async def test_a_stop_stays_within_its_scope() -> None:
+    with Scope() as wide:
+        with pytest.raises(Cancelled), Scope() as narrow:
+            narrow.cancel(Cancelled("narrow"))
+            await anyio.lowlevel.checkpoint()
+        assert (wide.cause, current_cause()) == (None, None)
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_a_stop_is_delivered_at_every_await() -> None:
+    cut = 0
+    with pytest.raises(Cancelled), Scope() as scope:
+        scope.cancel(Cancelled("stop"))
+        for _ in range(3):
+            try:
+                await anyio.sleep(1)
+            except anyio.get_cancelled_exc_class():
+                cut += 1
+        await anyio.sleep(1)
+    assert cut == 3
+
+
+async def test_finished_work_is_not_undone_by_a_late_stop() -> None:
+    with Scope() as scope:
+        scope.cancel(Cancelled("too late"))
+    assert scope.native.cancel_called
+
+
+async def test_a_quiet_scope_just_ends(fake_clock: FakeClock) -> None:
+    with Scope(5, quiet=True) as scope:
+        await anyio.sleep_forever()
+    assert fake_clock.now == 5
+    assert isinstance(scope.own_cause, DeadlinePassed)
+
+
+async def test_a_shielded_scope_sees_nothing_of_wider_stops() -> None:
+    with pytest.raises(Cancelled), Scope() as wide:
+        with Scope(shield=True):
+            wide.cancel(Cancelled("stop"))
+            await anyio.sleep(5)
+            assert current_cause() is None
+        await anyio.lowlevel.checkpoint()
+
+
+async def test_an_error_in_the_clean_up_keeps_the_cause_as_a_note() -> None:
+    with pytest.raises(RuntimeError, match="disk full") as caught, Scope() as scope:
+        scope.cancel(Cancelled("stop"))
+        try:
+            await anyio.sleep(1)
+        finally:
+            raise RuntimeError("disk full")
+    assert caught.value.__notes__ == ["while stopping: cancelled: stop"]
+
+
+async def test_an_error_before_any_await_has_no_such_note() -> None:
+    with pytest.raises(RuntimeError) as caught, Scope():
+        raise RuntimeError("disk full")
+    assert not hasattr(caught.value, "__notes__")
+
+
+async def test_one_cause_for_many_runs_is_copied_with_its_notes() -> None:
+    cause = Shutdown("SIGTERM")
+    cause.add_note("the machine is going")
+    raised: list[Shutdown] = []
+
+    async def run(scope: Scope) -> None:
+        try:
+            with scope:
+                await anyio.sleep_forever()
+        except Shutdown as error:
+            error.add_note("in one run")
+            raised.append(error)
+
+    scopes = [Scope() for _ in range(3)]
+    async with tasks() as group:
+        for scope in scopes:
+            group.start_soon(run, scope)
+        await anyio.sleep(1)
+        for scope in scopes:
+            scope.cancel(cause)
+    assert len({id(error) for error in raised}) == 3
+    assert [error.__notes__ for error in raised] == [["the machine is going", "in one run"]] * 3
+    assert (cause.__traceback__, cause.__context__, cause.__notes__) == (None, None, ["the machine is going"])
+
+
+async def test_a_scope_is_stopped_from_a_thread_through_the_loop() -> None:
+    with pytest.raises(Cancelled), Scope() as scope:
+        wake = loop_waker()
+        await anyio.to_thread.run_sync(wake, lambda: scope.cancel(Cancelled("from a thread")))
+        await anyio.sleep_forever()
+
+
+# --- asking ---------------------------------------------------------------------------------------------------------
+
+
+async def test_outside_of_every_scope_there_is_no_cause_and_no_limit() -> None:
+    check_stop()
+    assert (current_cause(), time_left()) == (None, math.inf)
+
+
+async def test_check_stop_raises_a_copy_of_the_cause() -> None:
+    cause = Cancelled("stop")
+    with Scope() as scope:
+        check_stop()
+        scope.cancel(cause)
+        with pytest.raises(Cancelled) as caught:
+            check_stop()
+    assert caught.value is not cause
+
+
+async def test_the_time_left_is_the_nearest_deadlines_up_to_a_shield(fake_clock: FakeClock) -> None:
+    with deadline(100), deadline(200):
+        await anyio.sleep(40)
+        assert time_left() == 60
+        with Scope(30, shield=True):
+            assert time_left() == 30
+    with Scope() as scope:
+        scope.cancel(Cancelled("stop"))
+        assert time_left() == 0
+
+
+async def test_work_that_cannot_finish_is_refused_with_both_numbers() -> None:
+    with deadline(10):
+        need(10)
+        with pytest.raises(NotEnoughTime, match=r"^not enough time: the build needs 12 s, 10 s left$") as caught:
+            need(12, "the build")
+    assert (caught.value.needed, caught.value.left) == (12, 10)
