@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from .location import default_path, open_store
 from .memory import MemoryStore
+from .owner import this_process
 from .store import Entry, RunRow, Store, Summary
 
 if TYPE_CHECKING:
     from .sqlite import SqliteStore
 
-__all__ = ["Entry", "MemoryStore", "RunRow", "SqliteStore", "Store", "Summary", "default_path", "open_store"]
+__all__ = ["Entry", "MemoryStore", "RunRow", "SqliteStore", "Store", "Summary", "default_path", "open_store", "this_process"]
 
 
 def __getattr__(name: str) -> Any:

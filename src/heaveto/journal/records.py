@@ -152,7 +152,7 @@ class ToolResolved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     evidence: str = ""
 
 
-class RunFinished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="run.finished"):
+class RunFinished(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="run.finished"):
     """A drive ended. Exactly one for each, always its last event.
 
     Attributes:

@@ -183,7 +183,7 @@ class RunState:
         entry = self._step(record.call_id, "result" if record.ending in SETTLED else "no_result")
         entry.answer = ToolMessage(record.call_id, record.name, record.content, record.ending)
         if entry.state == "in_doubt":
-            entry.why_in_doubt = record.content
+            entry.why_in_doubt = (record.error or {}).get("text") or record.content
         self._close_reply()
 
     def _take_verdict(self, record: ToolResolved) -> None:

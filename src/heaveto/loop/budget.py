@@ -14,8 +14,8 @@ def exhausted(state: RunState) -> AgentError | None:
     limits, spend = state.limits, state.spend
     if limits.turns is not None and state.turns >= limits.turns:
         return MaxTurns(limits.turns)
-    if limits.dollars is not None and spend.cost_usd >= limits.dollars:
-        return CostBudget(spend.cost_usd, limits.dollars)
+    if limits.usd is not None and spend.cost_usd >= limits.usd:
+        return CostBudget(spend.cost_usd, limits.usd)
     tokens = spend.input_tokens + spend.output_tokens
     if limits.tokens is not None and tokens >= limits.tokens:
         return TokenBudget(tokens, limits.tokens)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import anyio
 
 from ..journal import Store, Summary
-from ..journal.records import Record, RunFinished, encode_record
+from ..journal.records import DriveStarted, Record, RunFinished, encode_record
 from ..journal.state import RunState
 from ..scopes import wall_time
 from .events import Body, Emit, Event
@@ -26,11 +26,27 @@ class Log:
         self._pieces = 0
         self.broken: BaseException | None = None  # why nothing more can be written
 
+    async def create(self, owner: str, model: str) -> None:
+        """Write the first records of a new run.
+
+        Raises:
+            JournalError: It could not be written, or there is such a run.
+        """
+        state = self.state
+        records: list[Record] = [state.started, DriveStarted(epoch=1, model=model)]
+        state.apply(records[1])
+        await self._store.create(state.run_id, owner, [*map(encode_record, records)], summarize(state))
+        self._publish(records)
+
     def add(self, *records: Record) -> None:
         """Take records into the state; `commit` writes them."""
         for record in records:
             self.state.apply(record)
             self._unsaved.append(record)
+
+    async def release(self) -> None:
+        """Let another driver have the run. What was added and not committed is lost."""
+        await self._store.release(self.state.run_id, self.state.epoch)
 
     async def commit(self) -> None:
         """Write what was added. It is on disk when this returns, and also when a stop comes while it is under way.
@@ -45,7 +61,7 @@ class Log:
         records, self._unsaved = self._unsaved, []
         state = self.state
         try:
-            await self._store.append(state.run_id, state.epoch, [*map(encode_record, records)], self._summary())
+            await self._store.append(state.run_id, state.epoch, [*map(encode_record, records)], summarize(state))
         except anyio.get_cancelled_exc_class() as cancelled:
             if cancelled.__cause__ is None:  # a native cancellation: the store finished first, then let it go on
                 self._publish(records)
@@ -67,9 +83,6 @@ class Log:
         now = wall_time()
         for seq, record in enumerate(records, first):
             self._emit(Event(str(seq), self.state.run_id, now, True, record))
-
-    def _summary(self) -> Summary:
-        return summarize(self.state)
 
 
 def summarize(state: RunState) -> Summary:

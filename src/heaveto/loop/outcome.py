@@ -15,7 +15,18 @@ from ..journal.records import RunFinished
 from ..journal.state import RunState
 from ..messages import Message, Spend, ToolCall
 
-__all__ = ["EXIT_STATUS", "Outcome", "OutcomeKind", "Report", "conclude", "describe", "kind_of", "why"]
+__all__ = [
+    "EXIT_STATUS",
+    "Outcome",
+    "OutcomeKind",
+    "Report",
+    "conclude",
+    "describe",
+    "exit_status_of",
+    "is_resumable",
+    "kind_of",
+    "why",
+]
 
 OutcomeKind: TypeAlias = Literal[
     "answered",  # the model answered
@@ -98,7 +109,7 @@ class Outcome:
 
     @property
     def exit_status(self) -> int:
-        return _exit_status(self.kind, self.cause or self.error)
+        return exit_status_of(self.cause or self.error)
 
     @property
     def why(self) -> str:
@@ -133,7 +144,7 @@ def conclude(state: RunState, error: BaseException | None, seconds: float) -> Ru
         seconds=round(seconds, 3),
         resumable=is_resumable(error),
         unresolved=tuple(f"{entry.call.name} ({entry.call.id})" for entry in state.in_doubt()),
-        exit_status=_exit_status(kind, error),
+        exit_status=exit_status_of(error),
     )
 
 
@@ -190,7 +201,10 @@ def _branches(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
-def _exit_status(kind: OutcomeKind, error: BaseException | None) -> int:
-    if kind == "shutdown" and isinstance(error, Shutdown):
-        return _SIGNAL_STATUS.get(error.reason, EXIT_STATUS[kind])
+def exit_status_of(error: BaseException | None) -> int:
+    """The exit status of a program that ends with this error."""
+    kind = kind_of(error)
+    if kind == "shutdown" and error is not None:
+        shutdown = next(each for each in _branches(error) if isinstance(each, Shutdown))
+        return _SIGNAL_STATUS.get(shutdown.reason, EXIT_STATUS[kind])
     return EXIT_STATUS[kind]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -26,9 +27,20 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     turns: int | None = 100  # enough for a long job, and an end to one that goes in circles
-    usd: Decimal | str | float | None = None
+    usd: Decimal | None = None
     tokens: int | None = None
     seconds: float | None = None
+
+    if TYPE_CHECKING:  # what people may write, which `__post_init__` makes dollars of
+
+        def __init__(
+            self,
+            *,
+            turns: int | None = 100,
+            usd: Decimal | str | float | None = None,
+            tokens: int | None = None,
+            seconds: float | None = None,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         for name in ("turns", "tokens", "seconds"):
@@ -37,15 +49,3 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 raise ValueError(f"{name} must be 0 or more, not {value}")
         if self.usd is not None:
             msgspec.structs.force_setattr(self, "usd", parse_usd(self.usd))
-
-    @property
-    def dollars(self) -> Decimal | None:
-        """`usd` as what it is after construction."""
-        return None if self.usd is None else Decimal(self.usd)
-
-    def raised_by(self, other: Limits) -> Limits:
-        """These limits with those of `other` that are set to something else than the default."""
-        changes = {
-            name: value for name in self.__struct_fields__ if (value := getattr(other, name)) != getattr(Limits(), name)
-        }
-        return msgspec.structs.replace(self, **changes)

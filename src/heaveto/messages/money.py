@@ -27,7 +27,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     estimated: bool = False
 
 
-class Spend(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Spend(msgspec.Struct, frozen=True, kw_only=True):
     """The sum over a run's calls, those included that were cut, retried or failed.
 
     Attributes:

@@ -1,7 +1,8 @@
 """Tools: functions that a model may call."""
 
+from .current import current_call, running
 from .decorator import FunctionTool, tool
 from .files import file_tools
 from .protocol import Call, Check, Effect, Facts, Tool
 
-__all__ = ["Call", "Check", "Effect", "Facts", "FunctionTool", "Tool", "file_tools", "tool"]
+__all__ = ["Call", "Check", "Effect", "Facts", "FunctionTool", "Tool", "current_call", "file_tools", "running", "tool"]

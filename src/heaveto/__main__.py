@@ -1,0 +1,5 @@
+"""`python -m heaveto`."""
+
+from .cli import main
+
+main()

@@ -1,0 +1,168 @@
+"""Building the command's agent and driving a run with it, signals included."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import msgspec
+
+from ..errors import ConfigError
+from ..journal import MemoryStore, Store, open_store
+from ..loop import Outcome
+from ..messages import Limits
+from ..models import Model
+from ..runs import Agent, Run, read_state, signals_to
+from ..scopes import finish, tasks
+from ..tools import Tool, file_tools, run_tests_tool
+from .options import Settings
+from .watching import show_run, view_for
+
+__all__ = ["command_agent", "drive", "drive_again", "drive_new", "model_by_name"]
+
+CLOSE_SECONDS = 10.0
+MAX_PROJECT_TEXT = 32_000  # characters of AGENTS.md; what is longer is no introduction
+
+_SYSTEM = """\
+You work on the project in the current folder with the tools that you are given. Look before you edit: list and read the
+files that matter, run the tests, find the cause, then make the smallest change that mends it and run the tests again. Do
+not change tests to make them pass unless you are asked to. When you are done, say in a few sentences what you changed and
+why, and what remains."""
+
+
+def drive_new(settings: Settings, prompt: str) -> int:
+    """Start a run and see it to its end; returns the exit status."""
+    folder = _folder(settings.folder)
+
+    async def whole() -> int:
+        store: Store = MemoryStore() if settings.ephemeral else open_store()
+        agent = command_agent(settings, folder, store)
+        return await _close_after(agent, store, drive(agent.start(prompt, settings=settings.kept()), settings))
+
+    return anyio.run(whole)
+
+
+def drive_again(flags: dict[str, Any], run_id: str, say: str | None) -> int:
+    """Take a run up again and see it to its end; returns the exit status."""
+
+    async def whole() -> int:
+        store = open_store()
+        try:
+            found = await store.find(run_id)
+            started = (await read_state(store, found)).started
+        except BaseException:
+            await finish(CLOSE_SECONDS, store.aclose)
+            raise
+        kept = {"model": started.model, "folder": started.folder, **started.settings}
+        settings = Settings.from_flags(flags, kept)
+        agent = command_agent(settings, _folder(settings.folder), store)
+        limits = _limits(settings, started.limits)
+        return await _close_after(agent, store, drive(agent.reopen(found, limits=limits, say=say), settings))
+
+    return anyio.run(whole)
+
+
+async def drive(opening: AbstractAsyncContextManager[Run], settings: Settings) -> int:
+    """See a run to its end, shown as the settings say, with the process's signals as its causes."""
+    view = view_for(settings.output_format)
+    async with opening as run, tasks() as group, signals_to(run.cancel):
+        group.start_soon(show_run, run, view)
+        outcome = await run.wait()
+    _write_answer(settings, outcome)
+    return outcome.exit_status
+
+
+async def _close_after(agent: Agent, store: Store, driving: Awaitable[int]) -> int:
+    try:
+        return await driving
+    finally:
+        await finish(CLOSE_SECONDS, _close, agent, store)
+
+
+async def _close(agent: Agent, store: Store) -> None:
+    await agent.aclose()
+    await store.aclose()
+
+
+def command_agent(settings: Settings, folder: Path, store: Store) -> Agent:
+    """The agent that the command sets to work: the file tools and run_tests, inside the folder."""
+    return Agent(
+        model=model_by_name(settings.model),
+        tools=_tools(settings),
+        system=_system_text(folder),
+        limits=_limits(settings, Limits()),
+        store=store,
+        folder=folder,
+        grace_seconds=settings.grace,
+    )
+
+
+def model_by_name(name: str) -> Model:
+    """The model of a `--model`.
+
+    Raises:
+        ConfigError: There is no such provider, or its key is missing.
+    """
+    if name.partition(":")[0] == "offline":
+        from ..offline import model
+
+        return model()
+    from ..models import by_name
+
+    return by_name(name)
+
+
+def _tools(settings: Settings) -> list[Tool]:
+    seconds = {} if settings.test_seconds is None else {"seconds": settings.test_seconds}
+    tests = run_tests_tool(command=settings.test_command, interpreter=settings.test_python, **seconds)
+    return [*file_tools(), tests]
+
+
+def _limits(settings: Settings, had: Limits) -> Limits:
+    """The limits that the run had, changed where a flag says so."""
+    flags = {
+        "turns": settings.max_turns,
+        "usd": settings.max_usd,
+        "tokens": settings.max_tokens,
+        "seconds": settings.max_seconds,
+    }
+    return msgspec.structs.replace(had, **{name: value for name, value in flags.items() if value is not None})
+
+
+def _folder(path: str) -> Path:
+    folder = Path(path).expanduser()
+    if not folder.is_dir():
+        what = "is not a folder" if folder.exists() else "does not exist"
+        raise ConfigError(f'the folder "{path}" {what}', "give an existing one with -C")
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise ConfigError(f'the folder "{path}" cannot be read', "change its permissions, or give another with -C")
+    return folder.resolve()
+
+
+def _system_text(folder: Path) -> str:
+    """What the model is told first: how to work here, and what the project says of itself in AGENTS.md."""
+    path = folder / "AGENTS.md"
+    try:
+        text = path.read_text("utf-8", errors="replace")
+    except FileNotFoundError:
+        return _SYSTEM
+    except OSError as error:
+        raise ConfigError(
+            f"AGENTS.md cannot be read: {error.strerror}", "change its permissions, or move it away"
+        ) from error
+    return f"{_SYSTEM}\n\nThe project's AGENTS.md says:\n\n{text[:MAX_PROJECT_TEXT]}"
+
+
+def _write_answer(settings: Settings, outcome: Outcome) -> None:
+    if settings.output_file is None or outcome.kind != "answered":
+        return
+    try:
+        Path(settings.output_file).write_text(outcome.text, "utf-8", errors="replace")
+    except OSError as error:
+        raise ConfigError(
+            f'"{settings.output_file}" cannot be written: {error.strerror}', "the answer is in the journal"
+        ) from error

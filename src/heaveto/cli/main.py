@@ -1,0 +1,106 @@
+"""The `heaveto` command: its sub-commands, and the one place where an error becomes a sentence and an exit status."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+from typing import NoReturn
+
+import click
+
+__all__ = ["main"]
+
+# name -> (module, what it does); a module is imported when its command is used, and for that command's own --help
+_COMMANDS = {
+    "run": ("running", "Set the agent to work on a task in a folder."),
+    "resume": ("running", "Get a stopped, failed or killed run under way again."),
+    "runs": ("showing", "List the runs, the last touched first."),
+    "show": ("showing", "Show what happened in a run, step by step."),
+    "why": ("showing", "Tell why a run ended."),
+    "resolve": ("resolving", "Tell what became of a call whose outcome is not known."),
+    "demo": ("demo", "Mend a small broken project, without a key."),
+    "doctor": ("doctor", "Check what this machine has and lacks."),
+}
+
+USAGE_STATUS = 2
+BUG_STATUS = 1
+
+
+class _Commands(click.Group):
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        module = importlib.import_module(f"heaveto.cli.{_COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, f"{cmd_name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(package_name="heaveto", message="heaveto %(version)s")
+def _heaveto() -> None:
+    """Run AI agents that stop well: every stop has a cause, every tool call an answer, every dollar is counted, and a run
+    that was stopped or killed gets under way again.
+
+    \b
+    Exit status: 0 answered, 1 failed, 2 wrong use, 3 a limit was reached, 4 waits for you, 5 stopped from elsewhere,
+    75 gave up on something that may pass, 130 Ctrl-C, 143 SIGTERM (129 SIGHUP).
+    """
+
+
+def main(argv: list[str] | None = None) -> NoReturn:
+    """Run the command and leave with its exit status."""
+    status = _status(sys.argv[1:] if argv is None else argv)
+    _flush_or_forget()
+    sys.exit(status)
+
+
+def _status(argv: list[str]) -> int:
+    from ..errors import ConfigError, JournalError
+
+    try:
+        returned = _heaveto.main(argv, prog_name="heaveto", standalone_mode=False)
+    except click.UsageError as error:
+        error.show()
+        return USAGE_STATUS
+    except click.ClickException as error:
+        error.show()
+        return USAGE_STATUS
+    except (ConfigError, JournalError) as error:
+        _say_error(error)
+        return USAGE_STATUS
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("heaveto: interrupted", err=True)
+        return 130
+    except BrokenPipeError:
+        return 5
+    except Exception as error:  # boundary: a bug of ours is told in a sentence; the traceback is there for who wants it
+        click.echo(f"heaveto: unexpected error: {type(error).__name__}: {error}", err=True)
+        if os.environ.get("HEAVETO_TRACEBACK"):
+            traceback.print_exception(error)
+        else:
+            click.echo("  this is a bug in heaveto; HEAVETO_TRACEBACK=1 shows where", err=True)
+        return BUG_STATUS
+    return returned if isinstance(returned, int) else 0
+
+
+def _say_error(error: Exception) -> None:
+    click.echo(f"heaveto: {error}", err=True)
+    if advice := getattr(error, "advice", ""):
+        click.echo(f"  {advice}", err=True)
+
+
+def _flush_or_forget() -> None:
+    """A reader who left before the end is no error of ours."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

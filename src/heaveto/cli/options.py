@@ -1,0 +1,122 @@
+"""The flags of a run, and what they come to with the environment and the run's own settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, TypeVar
+
+import click
+
+from ..errors import ConfigError
+
+__all__ = ["Settings", "output_options", "run_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a run is to be like. Those that are kept with the run (`kept`) apply again when it is resumed."""
+
+    model: str
+    folder: str = "."
+    max_turns: int | None = None
+    max_usd: str | None = None
+    max_tokens: int | None = None
+    max_seconds: float | None = None
+    grace: float = 7.0
+    test_command: str | None = None
+    test_python: str | None = None
+    test_seconds: float | None = None
+    output_format: str = "text"
+    output_file: str | None = None
+    ephemeral: bool = False
+
+    @classmethod
+    def from_flags(cls, flags: Mapping[str, Any], kept: Mapping[str, Any] | None = None) -> Settings:
+        """Flags before the environment, that before what the run had, that before the defaults.
+
+        Raises:
+            ConfigError: No model is named anywhere.
+        """
+        values = dict(kept or {}) | _from_environment() | {name: value for name, value in flags.items() if value is not None}
+        if not values.get("model"):
+            raise ConfigError(
+                "no model is named",
+                "give --model, such as offline or openrouter:anthropic/claude-sonnet-4.5, or set HEAVETO_MODEL",
+            )
+        known = {name: value for name, value in values.items() if name in cls.__dataclass_fields__}
+        return cls(**known)
+
+    def kept(self) -> dict[str, Any]:
+        """What is written down with the run."""
+        names = ("model", "test_command", "test_python", "test_seconds", "grace")
+        return {name: value for name, value in asdict(self).items() if name in names and value is not None}
+
+
+_ENVIRONMENT = {
+    "model": "HEAVETO_MODEL",
+    "test_command": "HEAVETO_TEST_COMMAND",
+    "test_python": "HEAVETO_TEST_PYTHON",
+}
+
+
+def _from_environment() -> dict[str, str]:
+    return {name: value for name, variable in _ENVIRONMENT.items() if (value := os.environ.get(variable))}
+
+
+class _Dollars(click.ParamType[str]):
+    name = "usd"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from ..messages import parse_usd
+
+        try:
+            return str(parse_usd(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def run_options(command: F) -> F:
+    """The flags that a new run and a resumed one have in common."""
+    for option in reversed(
+        [
+            click.option("-m", "--model", metavar="PROVIDER:NAME", help="The model, or `offline` for the repair engine."),
+            click.option(
+                "-C", "--folder", metavar="DIR", type=click.Path(), help="The working folder; the current one by default."
+            ),
+            click.option("--max-turns", type=click.IntRange(min=0), help="Model calls; 100 by default."),
+            click.option("--max-usd", type=_Dollars(), help="Dollars."),
+            click.option("--max-tokens", type=click.IntRange(min=0), help="Tokens, in and out together."),
+            click.option("--max-seconds", type=click.FloatRange(min=0), help="Time driven, over all resumes."),
+            click.option("--grace", type=click.FloatRange(min=0), help="Seconds that work in flight has after SIGTERM; 7."),
+            click.option("--test-command", metavar="COMMAND", help="What run_tests runs, instead of pytest or unittest."),
+            click.option("--test-python", metavar="PATH", help="The interpreter that run_tests uses."),
+            click.option(
+                "--test-seconds", type=click.FloatRange(min=0, min_open=True), help="The limit of one test run; 300."
+            ),
+            click.option("--ephemeral", is_flag=True, default=None, help="Keep nothing: no journal, no resume."),
+        ]
+    ):
+        command = option(command)
+    return command
+
+
+def output_options(command: F) -> F:
+    """The flags that say how a run is shown."""
+    formats = click.Choice(["text", "json", "stream-json"])
+    for option in reversed(
+        [
+            click.option(
+                "--output-format", type=formats, help="text; json: the end as one object; stream-json: an event a line."
+            ),
+            click.option(
+                "--json", "output_format", flag_value="stream-json", help="The same as --output-format stream-json."
+            ),
+            click.option("-o", "--output-file", metavar="FILE", type=click.Path(), help="Write the answer to a file too."),
+        ]
+    ):
+        command = option(command)
+    return command

@@ -1,0 +1,46 @@
+"""Writing to standard output without holding up the loop: a reader who pauses must not keep a signal from being heard."""
+
+from __future__ import annotations
+
+import os
+import select
+
+from ..scopes import call_in_thread
+
+__all__ = ["Output", "is_terminal"]
+
+
+class Output:
+    """One of the process's output descriptors.
+
+    Args:
+        descriptor: 1 or 2.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    async def write(self, text: str) -> None:
+        """Write all of it.
+
+        Raises:
+            BrokenPipeError: The reader left.
+        """
+        if text:
+            await call_in_thread(self.write_now, text)
+
+    def write_now(self, text: str) -> None:
+        """Write all of it, waiting for the reader in this thread."""
+        rest = memoryview(text.encode("utf-8", "replace"))
+        while rest:
+            try:
+                rest = rest[os.write(self._descriptor, rest) :]
+            except BlockingIOError:  # somebody made the terminal or the pipe non-blocking
+                select.select([], [self._descriptor], [])
+
+
+def is_terminal(descriptor: int) -> bool:
+    try:
+        return os.isatty(descriptor)
+    except OSError:
+        return False

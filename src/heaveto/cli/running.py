@@ -1,0 +1,56 @@
+"""`heaveto run` and `heaveto resume`."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from .options import Settings, output_options, run_options
+
+__all__ = ["resume_command", "run_command"]
+
+
+@click.command("run", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("prompt", required=False)
+@run_options
+@output_options
+def run_command(prompt: str | None, **flags: Any) -> int:
+    """Set the agent to work on a task in a folder.
+
+    PROMPT is the task; "-", or no PROMPT and something piped in, reads it from standard input.
+
+    The agent may read and edit files in the folder and run its tests. Ctrl-C stops it well: what it did is kept, and the
+    last line tells how to resume.
+    """
+    from .driving import drive_new
+
+    settings = Settings.from_flags(flags)
+    return drive_new(settings, _prompt(prompt))
+
+
+@click.command("resume", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("run_id", metavar="[RUN]", default="", required=False)
+@click.option("--say", metavar="TEXT", help="Something new to tell the model; a run that has its answer needs it.")
+@run_options
+@output_options
+def resume_command(run_id: str, say: str | None, **flags: Any) -> int:
+    """Get a stopped, failed or killed run under way again.
+
+    RUN is its name or the beginning of it; by default the run that was touched last. Folder, model and limits are those
+    that it had, unless a flag says otherwise; a limit counts what was used up before.
+    """
+    from .driving import drive_again
+
+    return drive_again(flags, run_id, say)
+
+
+def _prompt(prompt: str | None) -> str:
+    if prompt is None and sys.stdin is not None and sys.stdin.isatty():
+        raise click.UsageError('no task: give it in quotes, such as heaveto run "make the tests pass", or pipe it in')
+    if prompt is None or prompt == "-":
+        prompt = sys.stdin.read() if sys.stdin is not None else ""
+    if not prompt.strip():
+        raise click.UsageError("the task is empty")
+    return prompt

@@ -1,0 +1,120 @@
+"""The words of the terminal: one line for each thing that happened, and the three closing lines. Pure."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+
+from ..journal.records import DriveStarted, Retried, RunFinished, ToolFinished, ToolResolved
+from ..loop.events import Body, ToolProgress, ToolRunning
+from ..messages import Spend
+
+__all__ = ["call_line", "clip", "closing_lines", "cost_text", "event_line", "printable", "result_line", "seconds_text"]
+
+LINE = 100  # characters of a line that people read at a glance
+
+_HEADS = {
+    "answered": "answered",
+    "failed": "failed",
+    "limit": "stopped at a limit",
+    "waiting": "waiting for you",
+    "stopped": "stopped",
+    "gave_up": "gave up",
+    "interrupted": "stopped",
+    "shutdown": "stopped",
+}
+
+
+def event_line(body: Body) -> str | None:
+    """The line for an event; None for one that a terminal does not show."""
+    match body:
+        case DriveStarted(resumed=True):
+            return "resumed"
+        case ToolRunning():
+            return f"→ {call_line(body.name, body.arguments)}"
+        case ToolProgress():
+            return f"  … {clip(body.text)}"
+        case ToolFinished():
+            return f"  {result_line(body)}"
+        case ToolResolved():
+            return f"  {body.name} ({body.call_id}) resolved by {body.by}: {body.verdict}"
+        case Retried():
+            after = f"after {seconds_text(body.wait_seconds)}" if body.wait_seconds else "now"
+            return f"  retry {body.attempt + 1} of {body.of} {after}: {clip(body.error['text'])}"
+        case _:
+            return None
+
+
+def call_line(name: str, arguments: str) -> str:
+    """A call as people read it, such as "edit_file calc.py"."""
+    try:
+        values = json.loads(arguments or "{}")
+    except ValueError:
+        return f"{name} {clip(arguments)}"
+    if not isinstance(values, dict):
+        return f"{name} {clip(arguments)}"
+    return clip(" ".join([name, *(_shown(value) for value in values.values())]))
+
+
+def _shown(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value)
+    first = text.strip().splitlines()[0] if text.strip() else '""'
+    return clip(first if first == text.strip() else f"{first} …", 40)
+
+
+def result_line(finished: ToolFinished) -> str:
+    """A call's result in a line."""
+    first = finished.content.strip().splitlines()[0] if finished.content.strip() else "done"
+    mark = "✓" if finished.ending == "ok" else "✗"
+    return f"{mark} {clip(first)}"
+
+
+def closing_lines(finished: RunFinished, run_id: str) -> list[str]:
+    """Why it ended, what it cost, how to go on."""
+    turns = f"{finished.turns} turn" if finished.turns == 1 else f"{finished.turns} turns"
+    head = f"{_HEADS.get(finished.outcome, finished.outcome)} after {turns}, {seconds_text(finished.seconds)}"
+    why = head if finished.outcome == "answered" else f"{head}: {printable(finished.why)}"
+    lines = [why, f"  cost: {cost_text(finished.spend)}"]
+    lines += [f"  outcome unknown: {printable(call)}" for call in finished.unresolved]
+    lines.append(f"  {_next_step(finished, run_id)}")
+    return lines
+
+
+def _next_step(finished: RunFinished, run_id: str) -> str:
+    if finished.unresolved and finished.outcome == "waiting":
+        call = finished.unresolved[0].rpartition("(")[2].rstrip(")")
+        return f"look, then: heaveto resolve {run_id} {call} --done | --not-done, then: heaveto resume {run_id}"
+    return f"resume: heaveto resume {run_id}" if finished.resumable else f"show: heaveto show {run_id}"
+
+
+def cost_text(spend: Spend) -> str:
+    """Dollars and tokens; what is unknown is called so."""
+    usd = f"${spend.cost_usd:.4f}"
+    if spend.unpriced_calls:
+        calls = "1 call" if spend.unpriced_calls == 1 else f"{spend.unpriced_calls} calls"
+        usd = f"{usd} and {calls} of unknown price" if spend.cost_usd else f"unknown price for {calls}"
+    tokens = f"{spend.input_tokens:,} tokens in, {spend.output_tokens:,} out"
+    estimated = f", {spend.estimated_calls} estimated" if spend.estimated_calls else ""
+    return f"{usd} ({tokens}{estimated})"
+
+
+def seconds_text(seconds: float) -> str:
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def clip(text: str, width: int = LINE) -> str:
+    """The text in one line of at most `width` characters, safe to print."""
+    flat = printable(" ".join(text.split()))
+    return flat if len(flat) <= width else f"{flat[: width - 1]}…"
+
+
+def printable(text: str) -> str:
+    """The text without what would steer the terminal: a model or a test may say anything. Newlines and tabs stay."""
+    if text.isprintable():
+        return text
+    return "".join(char if char in "\n\t" or unicodedata.category(char) not in _STEERING else "\ufffd" for char in text)
+
+
+_STEERING = frozenset({"Cc", "Cf", "Cs"})  # control, formatting (direction changes among them), lone surrogates

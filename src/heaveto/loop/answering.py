@@ -1,0 +1,220 @@
+"""Answering the calls of one reply: each gets exactly one result, whatever happens.
+
+The calls start in the reply's order. Neighbours that may run beside others run at once, as far as the slots go; any other
+runs alone. Before a call that may change something begins, its marker is on disk, in one write with what came before it
+(the reply, or the results of the calls before). A stop leaves each call with a result that tells whether it had begun.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import anyio
+
+from ..causes import Stop, StoppedFromOutside, ToolTimeout, to_data
+from ..errors import ApprovalNeeded, Denied, ToolFatal
+from ..journal.records import ToolFinished, ToolStarted
+from ..journal.state import CallEntry
+from ..messages import ToolCall
+from ..scopes import current_cause, deadline, loop_waker, pending_cause, tasks
+from ..tools import Call, Effect, Tool, running
+from .events import ToolProgress, ToolRunning
+from .log import Log
+from .toolbox import Toolbox, finished_by_error
+
+__all__ = ["Answering", "call_for", "in_batches", "raise_pending_stop", "time_limit"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A call that may begin: its tool is there, its arguments are right, and nobody objects."""
+
+    asked: ToolCall
+    tool: Tool
+    call: Call
+    arguments: Mapping[str, Any]
+
+
+class Answering:
+    """Runs the calls that are still to be run, and knows which of them have begun."""
+
+    def __init__(self, log: Log, toolbox: Toolbox) -> None:
+        self._log, self._toolbox = log, toolbox
+        self._marked: set[str] = set()
+        self._begun: set[str] = set()
+        self._fatal: list[ToolFatal] = []
+
+    async def answer(self) -> None:
+        """Give each call that is still to be run its result.
+
+        Raises:
+            ToolFatal: A tool cannot run at all; its neighbours have finished. Several come as an ExceptionGroup.
+            ApprovalNeeded: A call waits for a person.
+        """
+        for batch in in_batches(self._log.state.asked(), self._toolbox.may_run_beside):
+            ready = [each for entry in batch if (each := await self._prepare(entry))]
+            await self._log.commit()
+            raise_pending_stop()
+            await self._run_all(ready)
+            if self._fatal:
+                raise _joined(self._fatal)
+
+    def answer_not_run(self, why: object) -> None:
+        """Give each call that never began the result that says so. For when the run ends: no await."""
+        for entry in list(self._log.state.open_calls.values()):
+            marked_only = entry.call.id in self._marked and entry.call.id not in self._begun
+            if entry.state == "asked" or (entry.state == "begun" and marked_only):
+                text = f"cancelled before it ran: {why}"
+                self._log.add(ToolFinished(call_id=entry.call.id, name=entry.call.name, ending="not_run", content=text))
+
+    async def _prepare(self, entry: CallEntry) -> Ready | None:
+        """Check a call and add its marker; None when it has its result already. Nothing of it has begun."""
+        try:
+            ready = await self._check(entry)
+        except ApprovalNeeded:
+            raise
+        except Exception as error:  # boundary: a tool's bug must not end the run
+            if isinstance(error, Stop) and current_cause() is not None:
+                raise
+            self._log.add(finished_by_error(entry.call, "read", error, 0.0))
+            return None
+        if ready.tool.effect != "read":
+            self._log.add(_marker(ready, ready.tool.effect))
+            self._marked.add(entry.call.id)
+        return ready
+
+    async def _check(self, entry: CallEntry) -> Ready:
+        tool = self._toolbox.get(entry.call.name)
+        arguments = tool.parse(entry.call.arguments)
+        await self._ask_approval(tool, entry.call)
+        call = call_for(entry, self._toolbox, self._log)
+        with time_limit(tool), running(call):
+            facts = await tool.plan(call, arguments)
+        return Ready(entry.call, tool, replace(call, facts=facts, progress=self._progress(entry.call)), arguments)
+
+    async def _ask_approval(self, tool: Tool, call: ToolCall) -> None:
+        if not tool.approval:
+            return
+        if self._toolbox.approve is None:
+            raise ApprovalNeeded(call.name, call.id)
+        verdict = await self._toolbox.approve(call)
+        if verdict is not True:
+            raise Denied(call.name, verdict or "")
+
+    def _progress(self, asked: ToolCall) -> Callable[[str], None]:
+        """A line for the watchers, from any thread; nothing once the call has its result."""
+        wake = loop_waker()
+
+        def tell(text: str) -> None:
+            entry = self._log.state.open_calls.get(asked.id)
+            if entry is not None and entry.answer is None:
+                self._log.tell(ToolProgress(asked.id, asked.name, text))
+
+        return lambda text: wake(lambda: tell(text))
+
+    async def _run_all(self, ready: Sequence[Ready]) -> None:
+        if len(ready) == 1:  # a task group costs more than the rest of a turn's bookkeeping
+            await self._run(ready[0])
+            return
+        async with tasks() as group:
+            for each in ready:
+                group.start_soon(self._run, each, name=f"tool {each.asked.name}")
+
+    async def _run(self, ready: Ready) -> None:
+        """Run one call and add its result."""
+        async with self._toolbox.slots.hold():
+            self._begun.add(ready.asked.id)
+            self._log.tell(ToolRunning(ready.asked.id, ready.asked.name, ready.asked.arguments))
+            started = anyio.current_time()
+            try:
+                with time_limit(ready.tool), running(ready.call):
+                    content = await ready.tool.run(ready.call, ready.arguments)
+            except anyio.get_cancelled_exc_class():
+                self._log.add(_stopped(ready, anyio.current_time() - started))
+                raise
+            except Exception as error:  # boundary: a tool's bug must not end the run
+                self._log.add(self._failed(ready, error, anyio.current_time() - started))
+                return
+            seconds = round(anyio.current_time() - started, 4)
+            self._log.add(
+                ToolFinished(call_id=ready.asked.id, name=ready.asked.name, ending="ok", content=content, seconds=seconds)
+            )
+
+    def _failed(self, ready: Ready, error: Exception, seconds: float) -> ToolFinished:
+        if isinstance(error, ToolFatal):
+            self._fatal.append(error)
+        return finished_by_error(ready.asked, ready.tool.effect, error, seconds)
+
+
+def in_batches(entries: Iterable[CallEntry], may_run_beside: Callable[[str], bool]) -> list[list[CallEntry]]:
+    """The calls in the order in which they run: neighbours that may run at once together, any other by itself."""
+    batches: list[list[CallEntry]] = []
+    open_batch = False
+    for entry in entries:
+        beside = may_run_beside(entry.call.name)
+        if beside and open_batch:
+            batches[-1].append(entry)
+        else:
+            batches.append([entry])
+        open_batch = beside
+    return batches
+
+
+def call_for(entry: CallEntry, toolbox: Toolbox, log: Log) -> Call:
+    """What the tool is given for this call; with the key and the facts of its marker, if it has one already."""
+    marker = entry.started
+    return Call(
+        run_id=log.state.run_id,
+        turn=entry.turn,
+        call_id=entry.call.id,
+        tool=entry.call.name,
+        key=marker.key if marker else log.state.idempotency_key(entry.call),
+        folder=toolbox.folder,
+        facts=marker.facts if marker else {},
+    )
+
+
+def time_limit(tool: Tool) -> Any:
+    """The scope of one call of the tool."""
+    seconds = math.inf if tool.seconds is None else tool.seconds
+    return deadline(seconds, ToolTimeout(seconds))
+
+
+def raise_pending_stop() -> None:
+    """Begin nothing new after a stop, also while a grace period still holds it off.
+
+    Raises:
+        Stop: The cause, as a fresh copy.
+    """
+    if (cause := pending_cause()) is not None:
+        raise copy.copy(cause)
+
+
+def _marker(ready: Ready, effect: Effect) -> ToolStarted:
+    if effect == "read":
+        raise AssertionError("a call that only reads carries no marker")
+    facts = dict(ready.call.facts)
+    return ToolStarted(call_id=ready.asked.id, name=ready.asked.name, effect=effect, key=ready.call.key, facts=facts)
+
+
+def _stopped(ready: Ready, seconds: float) -> ToolFinished:
+    cause = current_cause() or StoppedFromOutside()
+    text = f"stopped while it ran: {cause}"
+    if ready.tool.effect != "read":
+        text += "; it may have run in part or in full, so check before doing it again"
+    return ToolFinished(
+        call_id=ready.asked.id,
+        name=ready.asked.name,
+        ending="stopped",
+        content=text,
+        seconds=round(seconds, 4),
+        error=to_data(cause),
+    )
+
+
+def _joined(errors: Sequence[ToolFatal]) -> Exception:
+    return errors[0] if len(errors) == 1 else ExceptionGroup("several tools cannot run", errors)

@@ -1,0 +1,113 @@
+"""One model call: its attempts, its deltas to the watchers, and its spend, also when it comes to nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from ..causes import StoppedFromOutside, to_data
+from ..errors import BadReply, EmptyReply, IncompleteStream, OutputFiltered, OutputTruncated, Refused
+from ..journal.records import CallSpent, Replied, Retried
+from ..messages import Delta, Finish, ReasoningDelta, Reply, TextDelta, Usage
+from ..models import Model, Request, ToolSpec
+from ..retry import Attempt, RetryNotice, RetryPolicy, retrying
+from ..scopes import Slots, current_cause
+from .events import ReasoningPiece, TextPiece, TurnStarted
+from .log import Log
+
+__all__ = ["Calling", "unusable"]
+
+
+class Calling:
+    """Calls the model for one run. A failed attempt's deltas are void, and its spend is counted."""
+
+    def __init__(self, log: Log, model: Model, tools: Sequence[ToolSpec], policy: RetryPolicy, slots: Slots) -> None:
+        self._log, self._model, self._tools, self._policy, self._slots = log, model, tools, policy, slots
+
+    async def call(self) -> None:
+        """Get the next reply and add it to the log.
+
+        A stop cuts the call at once, and what it cost so far is added.
+
+        Raises:
+            GaveUp, APIError, TransportFailed, DeadlinePassed: There is no reply.
+            BadReply: There is one that cannot be used; it is in the log, for what it cost.
+        """
+        turn = self._log.state.turns + 1
+        lost: list[Usage] = []
+        self._log.tell(TurnStarted(turn))
+        try:
+            reply = await retrying(
+                lambda attempt: self._attempt(attempt, turn),
+                self._policy,
+                on_retry=lambda notice: self._log.add(_retried(turn, notice)),
+                on_lost=lost.append,
+            )
+        except BaseException as error:
+            for usage in lost:
+                self._log.add(CallSpent(turn=turn, usage=usage, error=to_data(_cause_of(error))))
+            raise
+        self._log.add(_replied(turn, reply))
+        if (unusable_because := unusable(reply)) is not None:
+            raise unusable_because
+
+    async def _attempt(self, attempt: Attempt, turn: int) -> Reply:
+        await self._log.commit()  # the notice of the attempt before, so that watchers void what it streamed
+        request = Request(transcript=self._log.state.transcript, tools=self._tools)
+        async with self._slots.hold(), self._model.stream(request) as stream:
+            attempt.spends(lambda: stream.spent)
+            async for delta in stream:
+                self._tell(delta, turn, attempt.number)
+            return stream.reply
+
+    def _tell(self, delta: Delta, turn: int, attempt: int) -> None:
+        match delta:
+            case TextDelta(text=text):
+                self._log.tell(TextPiece(turn, attempt, text))
+            case ReasoningDelta(text=text):
+                self._log.tell(ReasoningPiece(turn, attempt, text))
+            case _:
+                pass  # a call is told when it is whole
+
+
+_UNUSABLE: dict[Finish, Callable[[Reply], BadReply]] = {
+    "truncated": lambda _: OutputTruncated(),
+    "filtered": lambda reply: OutputFiltered(reply.native_finish),
+    "refused": lambda reply: Refused(reply.refusal or reply.message.content),
+    "incomplete": lambda _: IncompleteStream(),
+    "empty": lambda _: EmptyReply(),
+}
+
+
+def unusable(reply: Reply) -> BadReply | None:
+    """Why a reply cannot be used; None when it can."""
+    make = _UNUSABLE.get(reply.finish)
+    return make(reply) if make else None
+
+
+def _retried(turn: int, notice: RetryNotice) -> Retried:
+    return Retried(
+        turn=turn,
+        attempt=notice.attempt,
+        of=notice.of,
+        wait_seconds=round(notice.after, 3),
+        error=to_data(notice.error),
+        usage=notice.spent,
+    )
+
+
+def _replied(turn: int, reply: Reply) -> Replied:
+    return Replied(
+        turn=turn,
+        message=reply.message,
+        finish=reply.finish,
+        native_finish=reply.native_finish,
+        usage=reply.usage,
+        model=reply.model,
+        reply_id=reply.id,
+    )
+
+
+def _cause_of(error: BaseException) -> BaseException:
+    return (current_cause() or StoppedFromOutside()) if isinstance(error, anyio.get_cancelled_exc_class()) else error

@@ -1,0 +1,99 @@
+"""The tools of a run, and what they share: the folder, the slots, and whoever approves."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..causes import DeadlinePassed, to_data
+from ..errors import ConfigError, Denied, OutcomeUnknown, ToolCrashed, ToolError, ToolFatal, UnknownTool
+from ..journal.records import ToolFinished
+from ..messages import Ending, ToolCall
+from ..models import ToolSpec
+from ..scopes import Slots
+from ..tools import Effect, Tool
+
+__all__ = ["Approve", "Toolbox", "by_name", "finished_by_error"]
+
+Approve = Callable[[ToolCall], Awaitable[bool | str]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Toolbox:
+    """What the calls of a run may use.
+
+    Attributes:
+        slots: Bounds how many calls run at once, here and wherever else these slots are used.
+        approve: Asked for each call of a tool that needs an approval: True approves, False or a reason denies. None means
+            that nobody is there: the run waits.
+    """
+
+    tools: dict[str, Tool]
+    folder: Path
+    slots: Slots
+    approve: Approve | None = None
+
+    def get(self, name: str) -> Tool:
+        """The tool of that name.
+
+        Raises:
+            UnknownTool: With the names that exist.
+        """
+        tool = self.tools.get(name)
+        if tool is None:
+            raise UnknownTool(name, list(self.tools))
+        return tool
+
+    def specs(self) -> tuple[ToolSpec, ...]:
+        return tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in self.tools.values())
+
+    def may_run_beside(self, name: str) -> bool:
+        """Whether calls of this tool may run at once with their neighbours. What does not exist disturbs nobody."""
+        tool = self.tools.get(name)
+        return tool is None or not tool.alone
+
+
+def by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
+    """The tools under their names.
+
+    Raises:
+        ConfigError: When two have the same one.
+    """
+    named: dict[str, Tool] = {}
+    for tool in tools:
+        if named.setdefault(tool.name, tool) is not tool:
+            raise ConfigError(f'two tools are named "{tool.name}"', "give one of them another name: @tool(name=...)")
+    return named
+
+
+def finished_by_error(call: ToolCall, effect: Effect, error: Exception, seconds: float) -> ToolFinished:
+    """The result of a call that raised: what the model reads, and the kind that the program checks."""
+    ending, content = _ending_of(call, effect, error)
+    data = to_data(error)
+    if ending in ("tool_error", "denied"):
+        data.pop("cause", None)  # how we found out, in the words of a library's release
+    if ending == "crashed":
+        data["traceback"] = traceback.format_exception(error)[-8:]  # the innermost frames say where
+    return ToolFinished(
+        call_id=call.id, name=call.name, ending=ending, content=content, seconds=round(seconds, 4), error=data
+    )
+
+
+def _ending_of(call: ToolCall, effect: Effect, error: Exception) -> tuple[Ending, str]:
+    match error:
+        case Denied():
+            return "denied", error.for_model
+        case ToolError():
+            return "tool_error", error.for_model
+        case ToolFatal():
+            return "fatal", f"not run: {error}"
+        case OutcomeUnknown():
+            return "unknown", f"outcome unknown: {error.why or error}; check before doing it again"
+        case DeadlinePassed() if effect == "write":
+            return "unknown", f"outcome unknown: {error}, and it may have run in part; check before doing it again"
+        case DeadlinePassed():
+            return "timed_out", f"{call.name}: {error}"
+        case _:
+            return "crashed", ToolCrashed(call.name, type(error).__name__, str(error)).for_model

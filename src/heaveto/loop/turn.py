@@ -1,0 +1,73 @@
+"""The turn: what a run does next, and the doing of it, until the model has answered.
+
+`next_step` decides, in sync code, from the state alone; so a run that was taken up again does what it would have done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+from ..journal.state import RunState
+from ..models import Model, ToolSpec
+from ..retry import RetryPolicy
+from ..scopes import Slots
+from .answering import Answering, raise_pending_stop
+from .budget import exhausted
+from .calling import Calling
+from .ladder import settle
+from .log import Log
+from .toolbox import Toolbox
+
+__all__ = ["Loop", "Step", "next_step"]
+
+Step: TypeAlias = Literal["settle", "answer", "call", "done"]
+
+
+def next_step(state: RunState) -> Step:
+    """What comes next: settle calls in doubt, answer calls, call the model, or nothing more."""
+    if state.in_doubt():
+        return "settle"
+    if state.asked():
+        return "answer"
+    return "call" if state.answer is None else "done"
+
+
+class Loop:
+    """Drives one run. Everything that it knows is in the log's state, and on disk before it matters."""
+
+    def __init__(
+        self,
+        log: Log,
+        model: Model,
+        toolbox: Toolbox,
+        specs: Sequence[ToolSpec],
+        retry: RetryPolicy,
+        model_slots: Slots,
+    ) -> None:
+        self._log, self._toolbox = log, toolbox
+        self.answering = Answering(log, toolbox)
+        self._calling = Calling(log, model, specs, retry, model_slots)
+
+    async def run(self) -> None:
+        """Take turns until the model has answered.
+
+        Raises:
+            Stop, AgentError: Why there is no answer.
+        """
+        while (step := next_step(self._log.state)) != "done":
+            raise_pending_stop()
+            match step:
+                case "settle":
+                    await settle(self._log, self._toolbox)
+                case "answer":
+                    await self.answering.answer()
+                case "call":
+                    await self._call_within_budget()
+
+    async def _call_within_budget(self) -> None:
+        if (limit := exhausted(self._log.state)) is not None:
+            raise limit
+        await self._log.commit()  # the results of the last turn, before anything new is spent
+        raise_pending_stop()
+        await self._calling.call()

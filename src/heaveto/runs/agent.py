@@ -1,0 +1,259 @@
+"""An agent: a model, tools and limits, and the ways to set it to work."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import anyio
+
+from ..causes import Cancelled
+from ..journal import Store, open_store
+from ..journal.records import RunStarted
+from ..loop.budget import check_price
+from ..loop.log import Log
+from ..loop.outcome import Outcome, Report
+from ..loop.toolbox import Approve, Toolbox, by_name
+from ..loop.turn import Loop
+from ..messages import Limits, Spend
+from ..models import Model
+from ..retry import RetryPolicy
+from ..scopes import Slots, finish, tasks
+from ..tools import Tool
+from .opening import begin, take_up
+from .run import Run
+from .signals import signals_to
+from .watchers import Watchers
+
+__all__ = ["Agent", "Result"]
+
+RELEASE_SECONDS = 10.0
+TOOL_SLOTS = 8  # calls of one agent at once; a reply rarely asks for more
+MODEL_SLOTS = 256  # model calls of one agent at once
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: nothing that is misread
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What an answered run gives.
+
+    Attributes:
+        text: The model's answer.
+        spend: Calls, tokens and dollars over all resumes.
+    """
+
+    text: str
+    run_id: str
+    turns: int
+    spend: Spend
+    report: Report
+
+    @property
+    def cost_usd(self) -> Decimal:
+        return self.spend.cost_usd
+
+
+class Agent:
+    """A model with tools and limits. One agent may drive any number of runs at once.
+
+    Args:
+        model: What replies.
+        tools: What it may call.
+        system: What it is told before everything else.
+        limits: What one run may use up.
+        store: Where runs are kept; SQLite in the user's state folder by default.
+        folder: The working folder of the tools; the current one by default.
+        slots: Bounds tool calls at once; share one among agents to bound them together.
+        retry: How model calls are retried.
+        approve: Asked for each call of a tool that needs an approval; without it such a run waits.
+        on_unknown: What becomes of a call whose outcome no rung of the ladder can tell: the run waits for a person, or the
+            model is told so.
+        grace_seconds: How long work in flight may go on after a shutdown.
+
+    Raises:
+        ConfigError: When a tool cannot be used, or a dollar limit could not be kept.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: Model,
+        tools: Sequence[Tool] = (),
+        system: str = "",
+        limits: Limits | None = None,
+        store: Store | None = None,
+        folder: Path | str | None = None,
+        slots: Slots | None = None,
+        retry: RetryPolicy | None = None,
+        approve: Approve | None = None,
+        on_unknown: Literal["wait", "tell_model"] = "wait",
+        grace_seconds: float = 7.0,  # `docker stop` kills after ten
+    ) -> None:
+        self.model, self.system, self.limits = model, system, limits or Limits()
+        check_price(self.limits, model.name, model.reports_cost)
+        self._toolbox = Toolbox(
+            tools=by_name(tools),
+            folder=Path(folder or ".").resolve(),
+            slots=slots or Slots(TOOL_SLOTS, "tool slot"),
+            approve=approve,
+        )
+        self._specs = self._toolbox.specs()
+        self._model_slots = Slots(MODEL_SLOTS, "model slot")
+        self._retry = retry or RetryPolicy()
+        self._on_unknown, self._grace_seconds = on_unknown, grace_seconds
+        self._stores = _SharedStore(store)
+
+    # --- whole runs ---------------------------------------------------------------------------------------------
+
+    async def run(self, prompt: str, *, run_id: str | None = None) -> Result:
+        """Run to the answer.
+
+        A stop of the code around it stops the run, which is saved first.
+
+        Raises:
+            Stop, AgentError: Why there is no answer; `report` on it is the run as far as it came.
+        """
+        async with self.start(prompt, run_id=run_id) as run:
+            outcome = await run.wait()
+        return _result(outcome)
+
+    async def resume(self, run_id: str, *, limits: Limits | None = None, say: str | None = None) -> Result:
+        """Get a stopped, failed or killed run under way again, to the answer. Arguments and errors as in `reopen`."""
+        async with self.reopen(run_id, limits=limits, say=say) as run:
+            outcome = await run.wait()
+        return _result(outcome)
+
+    def run_sync(self, prompt: str, *, run_id: str | None = None) -> Result:
+        """Run to the answer, for scripts: it owns the loop and the signals, and closes the model's connections.
+
+        Raises:
+            Stop, AgentError: As `run`; Ctrl-C is `Interrupted`.
+        """
+
+        async def whole() -> Outcome:
+            try:
+                async with self.start(prompt, run_id=run_id) as run, signals_to(run.cancel):
+                    return await run.wait()
+            finally:
+                await finish(RELEASE_SECONDS, self.model.aclose)
+
+        return _result(anyio.run(whole))
+
+    # --- handles ------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def start(
+        self, prompt: str, *, run_id: str | None = None, settings: dict[str, Any] | None = None
+    ) -> AsyncIterator[Run]:
+        """Start a run and get a handle on it. Leaving the block early stops the run with a cause.
+
+        Args:
+            prompt: The task.
+            run_id: Its name; a new one by default.
+            settings: Kept with the run, for whoever resumes it.
+
+        Raises:
+            JournalError: When the run cannot be written, or there is one of that name.
+        """
+        async with self._stores.opened() as store:
+            watchers = Watchers()
+            log = await begin(store, self._started(prompt, run_id or new_run_id(), settings or {}), watchers.publish)
+            async with self._driven(log, watchers) as run:
+                yield run
+
+    @asynccontextmanager
+    async def reopen(self, run_id: str, *, limits: Limits | None = None, say: str | None = None) -> AsyncIterator[Run]:
+        """Take an old run up again and get a handle on it. Settled calls are not run again.
+
+        Args:
+            run_id: Its name, or the beginning of it.
+            limits: New limits for the whole run, what was spent before included; those that it had by default.
+            say: Something new to tell the model; a run that has its answer needs it.
+
+        Raises:
+            RunNotFound, RunTaken, JournalNewer, JournalDamaged: When the run cannot be taken up.
+            ConfigError: When it has its answer and there is nothing new to say.
+        """
+        async with self._stores.opened() as store:
+            watchers = Watchers()
+            log = await take_up(store, run_id, watchers.publish, model=self.model.name, limits=limits, say=say)
+            async with self._driven(log, watchers) as run:
+                yield run
+
+    async def aclose(self) -> None:
+        """Close the model's connections."""
+        await self.model.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await finish(RELEASE_SECONDS, self.aclose)
+
+    # --- opening ------------------------------------------------------------------------------------------------
+
+    def _started(self, prompt: str, run_id: str, settings: dict[str, Any]) -> RunStarted:
+        return RunStarted(
+            run_id=run_id,
+            task=prompt,
+            system=self.system,
+            model=self.model.name,
+            folder=str(self._toolbox.folder),
+            tools=tuple(self._toolbox.tools),
+            limits=self.limits,
+            on_unknown=self._on_unknown,
+            settings=settings,
+        )
+
+    @asynccontextmanager
+    async def _driven(self, log: Log, watchers: Watchers) -> AsyncIterator[Run]:
+        """The run in a task of its own, for as long as the block lasts; what it leaves early is stopped."""
+        loop = Loop(log, self.model, self._toolbox, self._specs, self._retry, self._model_slots)
+        run = Run(log, watchers, loop, grace_seconds=self._grace_seconds)
+        async with tasks() as group:
+            group.start_soon(run.drive, name=f"run {run.id}")
+            try:
+                yield run
+            finally:
+                run.cancel(Cancelled("the block that started the run was left", "the program"))
+
+
+class _SharedStore:
+    """The agent's store: the user's, or one of its own that is open while runs are under way."""
+
+    def __init__(self, given: Store | None) -> None:
+        self._given, self._users = given, 0
+        self._own: Store | None = None
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Store]:
+        if self._given is not None:
+            yield self._given
+            return
+        self._own = self._own or open_store()
+        self._users += 1
+        store = self._own
+        try:
+            yield store
+        finally:
+            self._users -= 1
+            if not self._users:
+                self._own = None
+                await finish(RELEASE_SECONDS, store.aclose)
+
+
+def new_run_id() -> str:
+    """A new name for a run: ten letters and digits, short enough to be typed and never made twice in practice."""
+    return "".join(secrets.choice(_ALPHABET) for _ in range(10))
+
+
+def _result(outcome: Outcome) -> Result:
+    if outcome.kind != "answered":
+        raise outcome.cause or outcome.error or AssertionError(outcome)
+    report = outcome.report
+    return Result(text=outcome.text, run_id=report.run_id, turns=report.turns, spend=report.spend, report=report)

@@ -1,0 +1,87 @@
+"""Opening a run's journal: a new one, or an old one under a new epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..errors import ConfigError
+from ..journal import Store, this_process
+from ..journal.records import CallSpent, DriveStarted, LimitsChanged, Record, RunStarted, Said, decode_record
+from ..journal.state import RunState, fold
+from ..loop.events import Emit
+from ..loop.log import Log
+from ..messages import Limits, Usage
+from ..scopes import finish
+
+__all__ = ["begin", "read_records", "read_state", "take_up"]
+
+RELEASE_SECONDS = 10.0
+
+
+async def begin(store: Store, started: RunStarted, emit: Emit) -> Log:
+    """Write a new run's first records; this process drives it from now on.
+
+    Raises:
+        JournalError: It cannot be written, or there is a run of that name.
+    """
+    log = Log(store, RunState.begin(started), emit)
+    try:
+        await log.create(this_process(), started.model)
+    except BaseException:  # a stop while it was written: the run is there, and nobody drives it
+        await finish(RELEASE_SECONDS, store.release, started.run_id, 1)
+        raise
+    return log
+
+
+async def take_up(
+    store: Store, run_id: str, emit: Emit, *, model: str, limits: Limits | None = None, say: str | None = None
+) -> Log:
+    """Become the driver of an old run, and write down that this happened.
+
+    Args:
+        run_id: The run's name, or the beginning of it.
+
+    Raises:
+        RunNotFound, RunTaken, JournalNewer, JournalDamaged: It cannot be taken up.
+        ConfigError: It has its answer, and there is nothing new to say.
+    """
+    run_id = await store.find(run_id)
+    epoch = await store.take(run_id, this_process())
+    try:
+        state = await read_state(store, run_id)
+        if say is None and state.finished is not None and state.finished.outcome == "answered":
+            raise ConfigError(f"run {run_id} has its answer already", "to go on from it, say something new")
+        log = Log(store, state, emit)
+        log.add(*_opening_records(state, epoch, model, limits, say))
+        await log.commit()
+    except BaseException:
+        await finish(RELEASE_SECONDS, store.release, run_id, epoch)
+        raise
+    return log
+
+
+async def read_records(store: Store, run_id: str) -> list[Record]:
+    """A run's records, decoded.
+
+    Raises:
+        RunNotFound, JournalNewer, JournalDamaged: They cannot be read.
+    """
+    entries = await store.read(run_id)
+    return [decode_record(entry.body, f"run {run_id}, record {entry.seq}") for entry in entries]
+
+
+async def read_state(store: Store, run_id: str) -> RunState:
+    """A run as far as it came. Errors as in `read_records`."""
+    return fold(await read_records(store, run_id))
+
+
+def _opening_records(state: RunState, epoch: int, model: str, limits: Limits | None, say: str | None) -> Iterator[Record]:
+    if state.finished is None and not state.open_calls and state.answer is None:
+        # Killed, and no tool call was open: a model call may have been under way, whose spend nobody knows.
+        killed = {"code": "killed", "text": "the process ended during a model call, or just before one"}
+        yield CallSpent(turn=state.turns + 1, usage=Usage(estimated=True), error=killed)
+    yield DriveStarted(epoch=epoch, model=model, resumed=True)
+    if limits is not None and limits != state.limits:
+        yield LimitsChanged(limits=limits)
+    if say is not None:
+        yield Said(content=say)

@@ -1,0 +1,48 @@
+"""A program of one's own whose signals are causes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar, TypeVarTuple
+
+import anyio
+
+from ..causes import Stop
+from ..loop.outcome import exit_status_of, kind_of, why
+from ..scopes import Scope
+from .signals import signals_to
+
+__all__ = ["main"]
+
+T = TypeVar("T")
+Args = TypeVarTuple("Args")
+
+
+def main(fn: Callable[[*Args], Awaitable[T]], *args: *Args, backend: str = "asyncio", **options: Any) -> T:
+    """Run `fn(*args)` as a program: signals stop it with a cause, and its runs are saved.
+
+    SIGINT is `Interrupted`, SIGTERM and SIGHUP are `Shutdown`; runs under way get their grace period. The second signal ends
+    that, the third leaves at once.
+
+    Args:
+        backend: "asyncio" or "trio".
+        options: For the back end, as `anyio.run` takes them in `backend_options`.
+
+    Raises:
+        SystemExit: The program was stopped by a signal: 130, 143 or 129, after a line that says why.
+    """
+
+    async def whole() -> T:
+        with Scope() as scope:
+            async with signals_to(scope.cancel):
+                return await fn(*args)
+        raise AssertionError("a scope that is not quiet raises")
+
+    try:
+        return anyio.run(whole, backend=backend, backend_options=options)
+    except Stop as stop:
+        if kind_of(stop) not in ("interrupted", "shutdown"):
+            raise
+        print(why(stop), file=sys.stderr)  # noqa: T201 - this is the end of somebody's program
+        raise SystemExit(exit_status_of(stop)) from stop

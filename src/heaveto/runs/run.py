@@ -1,0 +1,135 @@
+"""A run: a loop with a journal and a scope, driven by this process."""
+
+from __future__ import annotations
+
+import copy
+
+import anyio
+
+from ..causes import Cancelled, Described, Shutdown, Stop, StoppedFromOutside
+from ..errors import RunDeadline, Waiting
+from ..loop.log import Log
+from ..loop.outcome import Outcome, Report, conclude, is_resumable, kind_of
+from ..loop.turn import Loop
+from ..scopes import Scope, current_cause, deadline, finish, graced
+from .watchers import Events, Watchers
+
+__all__ = ["Run"]
+
+SAVE_SECONDS = 15.0  # the store's own limit is 10; this one is for the rest of ending well
+
+
+class Run:
+    """A run under way, or ended. `Agent.start` and `Agent.reopen` give one.
+
+    Attributes:
+        outcome: How it ended; None while it is under way.
+    """
+
+    def __init__(self, log: Log, watchers: Watchers, loop: Loop, *, grace_seconds: float) -> None:
+        self._log, self._state, self._watchers, self._loop = log, log.state, watchers, loop
+        self._grace_seconds = grace_seconds
+        self._scope = Scope()
+        self._early_stop: list[Stop] = []
+        self._began = anyio.current_time()
+        self._ended = anyio.Event()
+        self.outcome: Outcome | None = None
+
+    @property
+    def id(self) -> str:
+        return self._state.run_id
+
+    def cancel(self, cause: Stop | None = None) -> None:
+        """Stop the run with a cause; `Cancelled()` by default. The first cause is kept; a second call ends a grace period.
+
+        Call it from the loop's thread. It returns at once; `wait` tells when the run has ended.
+        """
+        cause = cause or Cancelled()
+        if hasattr(self._scope, "native"):
+            self._scope.cancel(cause)
+        else:
+            self._early_stop.append(cause)  # the drive's task has not begun yet
+
+    def events(self) -> Events:
+        """What happens in the run, as it happens; the durable events so far come first."""
+        return self._watchers.watch()
+
+    def report(self) -> Report:
+        """The run as far as it has come."""
+        return self.outcome.report if self.outcome else Report.of(self._state, resumable=True)
+
+    async def wait(self) -> Outcome:
+        """Wait until the run has ended. A stop of the waiter does not stop the run. Never raises for the run's own end."""
+        await self._ended.wait()
+        if self.outcome is None:
+            raise AssertionError("a run ends with an outcome")
+        return self.outcome
+
+    async def drive(self) -> None:
+        """Drive the run to its end and write that down. Raises only what came from outside: a wider stop, an exit."""
+        try:
+            with self._scope:
+                for cause in self._early_stop:
+                    self._scope.cancel(cause)
+                await self._within_limits()
+        except Exception as error:  # boundary: whatever it was, the run ends with an outcome
+            await finish(SAVE_SECONDS, self._conclude, error)
+        except BaseException as error:
+            await finish(SAVE_SECONDS, self._conclude, _cause_of(error))
+            raise
+        else:
+            await finish(SAVE_SECONDS, self._conclude, None)
+
+    async def _within_limits(self) -> None:
+        limit = self._state.limits.seconds
+        if limit is None:
+            async with graced(self._grace_seconds, Shutdown):
+                await self._loop.run()
+            return
+        with deadline(limit - self._state.seconds, RunDeadline(limit)):
+            async with graced(self._grace_seconds, Shutdown):
+                await self._loop.run()
+
+    async def _conclude(self, error: BaseException | None) -> None:
+        """Answer what will not run any more, write the end down, and tell the watchers."""
+        try:
+            error = await self._save_end(error)
+        finally:
+            self.outcome = self._outcome(error)
+            self._watchers.close()
+            self._ended.set()
+
+    async def _save_end(self, error: BaseException | None) -> BaseException | None:
+        log = self._log
+        if error is not None and not isinstance(error, Waiting) and log.broken is None:
+            self._loop.answering.answer_not_run(error)
+        log.add(conclude(self._state, error, self._seconds()))
+        try:
+            await log.commit()
+        except Exception as failed:  # boundary: the journal is gone, and that has to be told all the same
+            if error is None or log.broken is not error:
+                error = failed
+            finished = conclude(self._state, error, self._seconds())
+            self._state.finished = finished
+            log.tell(finished)
+        else:
+            await log.release()
+        return error
+
+    def _seconds(self) -> float:
+        earlier = 0.0 if self._state.finished else self._state.seconds
+        return earlier + anyio.current_time() - self._began
+
+    def _outcome(self, error: BaseException | None) -> Outcome:
+        report = Report.of(self._state, resumable=is_resumable(error))
+        kind = kind_of(error)
+        if isinstance(error, Described):
+            error = copy.copy(error) if isinstance(error, Stop) else error
+            error.report = report
+        cause = error if isinstance(error, Stop) else None
+        text = self._state.answer or "" if kind == "answered" else ""
+        return Outcome(kind=kind, text=text, cause=cause, error=None if cause else error, report=report)
+
+
+def _cause_of(error: BaseException) -> BaseException:
+    return (current_cause() or StoppedFromOutside()) if isinstance(error, anyio.get_cancelled_exc_class()) else error
