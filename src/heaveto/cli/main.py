@@ -10,6 +10,8 @@ from typing import NoReturn
 
 import click
 
+from .options import HELP
+
 __all__ = ["main"]
 
 # name -> (module, what it does); a module is imported when its command is used, and for that command's own --help
@@ -44,7 +46,7 @@ class _Commands(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in _COMMANDS.items()])
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(cls=_Commands, context_settings=HELP)
 @click.version_option(package_name="heaveto", message="heaveto %(version)s")
 def _heaveto() -> None:
     """Run AI agents that stop well: every stop has a cause, every tool call an answer, every dollar is counted, and a run

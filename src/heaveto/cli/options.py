@@ -11,7 +11,9 @@ import click
 
 from ..errors import ConfigError
 
-__all__ = ["Settings", "output_options", "run_options"]
+__all__ = ["HELP", "Settings", "output_options", "run_options"]
+
+HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import click
 
-from .options import Settings, output_options, run_options
+from .options import HELP, Settings, output_options, run_options
 
 __all__ = ["resume_command", "run_command"]
 
 
-@click.command("run", context_settings={"help_option_names": ["-h", "--help"]})
+@click.command("run", context_settings=HELP)
 @click.argument("prompt", required=False)
 @run_options
 @output_options
@@ -30,7 +30,7 @@ def run_command(prompt: str | None, **flags: Any) -> int:
     return drive_new(settings, _prompt(prompt))
 
 
-@click.command("resume", context_settings={"help_option_names": ["-h", "--help"]})
+@click.command("resume", context_settings=HELP)
 @click.argument("run_id", metavar="[RUN]", default="", required=False)
 @click.option("--say", metavar="TEXT", help="Something new to tell the model; a run that has its answer needs it.")
 @run_options

@@ -1,0 +1,37 @@
+"""`heaveto resolve`: a person's word on a call whose outcome nobody knows."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import click
+
+from .options import HELP
+from .showing import reading
+
+__all__ = ["resolve_command"]
+
+
+@click.command("resolve", context_settings=HELP)
+@click.argument("run_id", metavar="RUN")
+@click.argument("call_id", metavar="CALL")
+@click.option("--done", "verdict", flag_value="done", help="It took effect; --evidence is its result for the model.")
+@click.option("--not-done", "verdict", flag_value="again", help="It did not; it is run again at the resume.")
+@click.option("--abandon", "verdict", flag_value="told", help="Nobody can tell; the model is told so.")
+@click.option("--evidence", metavar="TEXT", default="", help="What you saw; it is kept in the journal.")
+def resolve_command(run_id: str, call_id: str, verdict: str | None, evidence: str) -> None:
+    """Tell what became of a call whose outcome is not known. Then `heaveto resume RUN` goes on."""
+    if verdict is None:
+        raise click.UsageError("say what became of the call: --done, --not-done or --abandon")
+
+    async def resolve(store: Any) -> str:
+        from ..runs import resolve_call
+
+        return await resolve_call(store, run_id, call_id, _verdict(verdict), evidence)
+
+    found = reading(resolve)
+    click.echo(f"resolved; resume: heaveto resume {found}")
+
+
+def _verdict(flag: str) -> Literal["done", "again", "told"]:
+    return "done" if flag == "done" else "again" if flag == "again" else "told"

@@ -1,0 +1,75 @@
+"""A run's records as a person reads them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..journal.records import (
+    CallSpent,
+    DriveStarted,
+    LimitsChanged,
+    Record,
+    Replied,
+    Retried,
+    RunFinished,
+    RunStarted,
+    Said,
+    ToolFinished,
+    ToolResolved,
+    ToolStarted,
+)
+from .texts import call_line, clip, closing_lines, printable, seconds_text
+
+__all__ = ["record_lines"]
+
+CONTENT_LINES = 12  # of a tool's result; `--json` has all of it
+
+
+def record_lines(record: Record) -> Iterator[str]:
+    """The lines for one record."""
+    match record:
+        case RunStarted():
+            yield f"run {record.run_id} in {printable(record.folder)} with {record.model}"
+            yield from _indented(record.task, "task: ")
+        case DriveStarted(resumed=True):
+            yield f"— resumed with {record.model} (epoch {record.epoch})"
+        case DriveStarted():
+            return
+        case Said():
+            yield from _indented(record.content, "said: ")
+        case LimitsChanged():
+            yield f"limits changed: {record.limits}"
+        case Replied():
+            yield from _reply_lines(record)
+        case Retried():
+            yield f"  retry after attempt {record.attempt} of {record.of}: {clip(record.error['text'])}"
+        case CallSpent():
+            yield f"  the call of turn {record.turn} came to nothing: {clip(record.error['text'])}"
+        case ToolStarted():
+            yield f"  {record.name} ({record.call_id}) begins"
+        case ToolFinished():
+            yield f"  {record.name} ({record.call_id}): {record.ending}, {seconds_text(record.seconds)}"
+            yield from _indented(record.content, "    ", CONTENT_LINES)
+        case ToolResolved():
+            evidence = f": {clip(record.evidence)}" if record.evidence else ""
+            yield f"  {record.name} ({record.call_id}) resolved by {record.by}: {record.verdict}{evidence}"
+        case RunFinished():
+            yield from closing_lines(record, "RUN")[:-1]
+
+
+def _reply_lines(record: Replied) -> Iterator[str]:
+    usage = record.usage
+    usd = "price unknown" if usage.cost_usd is None else f"${usage.cost_usd:.4f}"
+    yield f"turn {record.turn}: {record.finish}, {usage.input_tokens:,} in, {usage.output_tokens:,} out, {usd}"
+    if record.message.content:
+        yield from _indented(record.message.content, "  ")
+    for call in record.message.tool_calls:
+        yield f"  → {call_line(call.name, call.arguments)}"
+
+
+def _indented(text: str, indent: str, at_most: int = 200) -> Iterator[str]:
+    lines = printable(text).splitlines()
+    for line in lines[:at_most]:
+        yield f"{indent}{line}"
+    if len(lines) > at_most:
+        yield f"{indent}… {len(lines) - at_most} more lines"
