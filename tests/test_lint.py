@@ -121,7 +121,6 @@ GOOD = {
     "from-none": ["def f():\n  try: ...\n  except KeyError as error: raise ValueError from error"],
     "broad-except": [
         "def f():\n  try: ...\n  except Exception: return 1  # boundary: a tool's bug is a result",
-        "def f():\n  try: ...\n  except Exception: return 1  # noqa: BLE001 - a tool's bug is a result",
         "def f():\n  try: ...\n  except Exception as error:\n    error.add_note('here')\n    raise",
         "def f():\n  try: ...\n  except ValueError: return 1",
         "def f():\n  with suppress(KeyError): g()",

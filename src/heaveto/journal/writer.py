@@ -125,12 +125,12 @@ class _ConnectionThread(threading.Thread):
     def _do(self, jobs: Jobs) -> None:
         try:
             connection = self._connected()
-        except Exception as error:  # noqa: BLE001 - it is raised where the jobs are waited for
+        except Exception as error:  # boundary: it is raised where the jobs are waited for
             self._refuse(jobs, error)
             return
         try:
             results = self._transact(connection, jobs)
-        except Exception as error:  # noqa: BLE001 - likewise
+        except Exception as error:  # boundary: so is this one
             self._undo(connection, error)
             if len(jobs) == 1 or is_busy(error):
                 self._refuse(jobs, error)

@@ -110,7 +110,7 @@ async def retrying(
                 value = await make(attempt)
             lost = False
             return value
-        except Exception as error:  # noqa: BLE001 - the boundary that classifies; what is not retried goes on
+        except Exception as error:  # boundary: the boundary that classifies; what is not retried goes on
             await _begin_nothing_after_a_stop()
             notice = _notice(attempt, error, policy, random)
             lost = False

@@ -90,18 +90,21 @@ class Scope:
         return swallowed
 
     def cancel(self, cause: Stop) -> None:
-        """Stop what is inside, from the next await on. A second call keeps the first cause and ends any grace period.
+        """Stop what is inside, from the next await on. A second call keeps the first cause and ends any grace period; one
+        after the block has ended does nothing.
 
         Call it from the loop's thread; from another, hand it to the loop (`anyio.from_thread.run_sync`).
         """
+        if self._over:
+            return
         if not self.note(cause):
             for event in self._hurry:
                 event.set()
         self.native.cancel(reason=repr(cause))
 
     def note(self, cause: Stop) -> bool:
-        """Keep the cause of a stop that something else is about to deliver; False when the scope was stopped before."""
-        if self._latch() is not None:
+        """Keep the cause of a stop that something else is about to deliver; False when it is too late for that."""
+        if self._over or self._latch() is not None:
             return False
         self._stop = Stopped(self._clock(), next(_order), cause)
         return True

@@ -95,7 +95,7 @@ async def call_in_thread(fn: Callable[[*Args], T], *args: *Args, moment: float =
     def work() -> None:
         try:
             handoff.deliver(context.run(fn, *args))
-        except BaseException as error:  # noqa: BLE001  # heaveto: allow swallowed-stop it is raised where the result is awaited
+        except BaseException as error:  # heaveto: allow swallowed-stop it is raised where the result is awaited
             handoff.fail(error)
 
     thread = threading.Thread(target=work, name=f"heaveto:{getattr(fn, '__name__', 'call')}", daemon=True)

@@ -135,7 +135,7 @@ def _run(backend: Backend, stopper: _Stopper, fn: Callable[[*Args], Awaitable[T]
                     stopper.inside = False
         except (KeyboardInterrupt, SystemExit):
             raise
-        except BaseException as raised:  # noqa: BLE001  # heaveto: allow swallowed-stop it is the result
+        except BaseException as raised:  # heaveto: allow swallowed-stop it is the result
             error = raised
         left = _left_running(backend)
 

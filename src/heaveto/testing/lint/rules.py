@@ -293,8 +293,7 @@ def _suppresses_all(source: Source, node: ast.AST) -> bool:
 
 
 def _boundary_reason(comment: str) -> str:
-    """The reason in `# boundary: reason`, or in `# noqa: BLE001 - reason` where ruff asks for one too."""
-    return (comment.partition("boundary:")[2] or comment.partition("BLE001 - ")[2]).strip()
+    return comment.partition("boundary:")[2].strip()
 
 
 def _is_text_of(node: ast.AST, error: str) -> bool:

@@ -1,0 +1,150 @@
+"""Slots: bounded, fair, and no turn is lost when waiters are stopped."""
+
+from __future__ import annotations
+
+import random
+
+import anyio
+import anyio.lowlevel
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from heaveto.causes import Cancelled, DeadlinePassed
+from heaveto.scopes import Scope, Slots, SlotsStatistics, deadline, tasks
+from heaveto.testing.clocks import Backend, FakeClock
+from heaveto.testing.stops import every_await
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_no_more_than_the_total_hold_one_at_once(fake_clock: FakeClock) -> None:
+    slots, most = Slots(3), 0
+
+    async def hold() -> None:
+        nonlocal most
+        async with slots.hold():
+            most = max(most, slots.statistics().taken)
+            await anyio.sleep(1)
+
+    async with tasks() as group:
+        for _ in range(10):
+            group.start_soon(hold)
+    assert (most, fake_clock.now) == (3, 4)
+    assert slots.statistics() == SlotsStatistics(total=3, taken=0, waiting=0)
+
+
+@pytest.mark.parametrize("total", [0, -5])
+async def test_below_one_is_one(total: int) -> None:
+    slots = Slots(total)
+    assert slots.statistics().total == 1
+    async with slots.hold():
+        assert not slots.acquire_nowait()
+
+
+async def test_nobody_overtakes_who_waits() -> None:
+    slots = Slots(1)
+    await slots.acquire()
+    async with tasks() as group:
+        group.start_soon(slots.acquire)
+        await anyio.sleep(1)
+        assert slots.statistics().waiting == 1
+        slots.release()
+        assert not slots.acquire_nowait()
+    slots.release()
+    assert slots.acquire_nowait()
+
+
+async def test_a_waiter_that_is_stopped_says_what_it_waited_for_and_takes_nothing(fake_clock: FakeClock) -> None:
+    slots = Slots(2, "model call")
+    async with slots.hold(), slots.hold():
+        with pytest.raises(DeadlinePassed) as caught, deadline(5):
+            await slots.acquire()
+    assert fake_clock.now == 5
+    assert caught.value.__context__.__notes__ == ["while waiting for a model call (2 taken)"]  # type: ignore[union-attr]
+    assert slots.statistics() == SlotsStatistics(total=2, taken=0, waiting=0)
+
+
+async def test_a_turn_handed_to_a_waiter_that_is_stopped_in_the_same_moment_goes_to_the_next() -> None:
+    slots, served = Slots(1), []
+
+    async def wait(name: str, scope: Scope) -> None:
+        with scope:
+            await slots.acquire()
+            served.append(name)
+
+    await slots.acquire()
+    first, second = Scope(quiet=True), Scope(quiet=True)
+    async with tasks() as group:
+        group.start_soon(wait, "first", first)
+        await anyio.sleep(1)
+        group.start_soon(wait, "second", second)
+        await anyio.sleep(1)
+        first.cancel(Cancelled("stop"))
+        slots.release()
+        await anyio.sleep(1)
+    assert served == ["second"]
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=10, deadline=None)
+def test_no_turn_is_lost_and_the_order_is_kept_whoever_is_stopped_when(backend: Backend, seed: int) -> None:
+    check_random_stops(backend, seed, waiters=200)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_ten_thousand_waiters_stopped_at_random(backend: Backend) -> None:
+    check_random_stops(backend, seed=1, waiters=10_000)
+
+
+def check_random_stops(backend: Backend, seed: int, waiters: int) -> None:
+    """Waiters come one by one; half are stopped at some time, waiting or holding. In the end all slots are free."""
+    choose = random.Random(seed)
+    slots, clock = Slots(5), FakeClock(backend)
+    served: list[tuple[float, int]] = []
+    stopped: list[int] = []
+
+    async def wait(number: int, arrives: float, patience: float, holds: float) -> None:
+        await anyio.sleep(arrives)
+        try:
+            with deadline(patience):
+                async with slots.hold():
+                    served.append((clock.now, number))
+                    await anyio.sleep(holds)
+        except DeadlinePassed:
+            stopped.append(number)
+
+    async def main() -> None:
+        async with tasks() as group:
+            for number in range(waiters):
+                patience = choose.choice([choose.uniform(0, 40), 1e6])
+                # Spaced, so that arrival order is the number; on a grid, so that releases and stops fall together.
+                group.start_soon(wait, number, 0.25 * number, round(patience * 4) / 4, choose.randrange(20) / 4)
+
+    clock.run(main)
+    assert slots.statistics() == SlotsStatistics(total=5, taken=0, waiting=0)
+    numbers = [number for _, number in sorted(served)]  # tasks that go on at the same time may do so in any order
+    assert numbers == sorted(numbers)
+    assert set(numbers) | set(stopped) == set(range(waiters))
+    assert set(stopped)
+
+
+def test_stopped_at_any_await_all_slots_are_free() -> None:
+    shared: list[Slots] = []
+
+    async def work() -> None:
+        shared[:] = [Slots(2)]
+
+        async def hold(seconds: float) -> None:
+            async with shared[0].hold():
+                await anyio.sleep(seconds)
+
+        async with tasks() as group:
+            for n in range(5):
+                group.start_soon(hold, n)
+
+    for run in every_await(work):
+        assert run.error is None or isinstance(run.error, type(run.cause)), run
+        assert shared[0].statistics() == SlotsStatistics(total=2, taken=0, waiting=0), run

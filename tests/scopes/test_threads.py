@@ -1,0 +1,150 @@
+"""Sync code in threads: it reads the stop, gets a moment, and is abandoned after it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from contextvars import ContextVar
+
+import anyio
+import pytest
+
+from heaveto.causes import CallTimeout, Cancelled, DeadlinePassed, Stop
+from heaveto.scopes import (
+    Handoff,
+    Scope,
+    abandoned_threads,
+    call_in_thread,
+    check_stop,
+    current_cause,
+    deadline,
+    tasks,
+    time_left,
+)
+from heaveto.testing.clocks import FakeClock
+from heaveto.testing.stops import every_await
+
+pytestmark = pytest.mark.anyio
+
+name: ContextVar[str] = ContextVar("name")
+
+
+async def cancel_soon(scope: Scope) -> None:
+    await anyio.sleep(0.01)
+    scope.cancel(Cancelled("stop"))
+
+
+def until_stopped() -> None:
+    """Computes until it is told to stop."""
+    while True:
+        check_stop()
+        time.sleep(0.001)
+
+
+async def test_a_result_comes_back_and_context_values_went_there() -> None:
+    name.set("ada")
+    assert await call_in_thread(lambda a, b: (name.get(), a + b), 1, 2) == ("ada", 3)
+
+
+async def test_an_error_comes_back_with_the_frames_of_the_thread() -> None:
+    def fail() -> None:
+        raise ValueError("boom")
+
+    with pytest.raises(ValueError, match="boom") as caught:
+        await call_in_thread(fail)
+    assert caught.traceback[-1].name == "fail"
+
+
+async def test_a_thread_reads_the_time_left_and_has_no_cause(fake_clock: FakeClock) -> None:
+    with deadline(60):
+        await anyio.sleep(20)
+        assert await call_in_thread(lambda: (time_left(), current_cause())) == (40, None)
+
+
+@pytest.mark.parametrize("cause", [Cancelled("stop"), CallTimeout(0.05)], ids=["cancel", "deadline"])
+async def test_a_thread_that_checks_ends_by_itself_and_the_scope_tells_the_cause(cause: Stop) -> None:
+    async with tasks() as group:
+        with pytest.raises(type(cause)) as caught, Scope(0.05, CallTimeout(0.05)) as scope:
+            if isinstance(cause, Cancelled):
+                group.start_soon(cancel_soon, scope)
+            await call_in_thread(until_stopped, moment=5)
+    assert not hasattr(caught.value, "__notes__")
+    assert abandoned_threads() == []
+
+
+async def test_a_result_within_the_moment_counts_and_the_next_await_is_stopped() -> None:
+    got = []
+    with pytest.raises(DeadlinePassed), deadline(0.02):
+        got.append(await call_in_thread(lambda: time.sleep(0.06) or "done", moment=5))
+        await anyio.sleep(0)
+        got.append("fell through")
+    assert got == ["done"]
+
+
+async def test_a_thread_that_ignores_the_stop_is_abandoned_and_counted() -> None:
+    go_on = threading.Event()
+    began = time.monotonic()
+    with pytest.raises(DeadlinePassed), deadline(0.02):
+        await call_in_thread(go_on.wait, 5, moment=0.05)
+    assert time.monotonic() - began < 1
+    (thread,) = abandoned_threads()
+    assert thread.daemon
+    assert thread.name == "heaveto:wait"
+    go_on.set()
+    thread.join(1)
+    assert abandoned_threads() == []
+
+
+async def test_the_clock_goes_on_at_once_when_a_thread_was_abandoned(fake_clock: FakeClock) -> None:
+    go_on = threading.Event()
+    with pytest.raises(DeadlinePassed), deadline(0.01):
+        await call_in_thread(go_on.wait, 5, moment=0.01)
+    began = time.monotonic()
+    await anyio.sleep(3600)
+    assert time.monotonic() - began < 1
+    go_on.set()
+
+
+async def test_a_stop_that_a_thread_raises_of_its_own_accord_is_an_ordinary_exception() -> None:
+    def refuse() -> None:
+        raise Cancelled("of my own accord")
+
+    with pytest.raises(Cancelled, match="of my own accord"):
+        await call_in_thread(refuse)
+
+
+def test_a_native_cancellation_is_not_lost_although_the_thread_ends_within_the_moment() -> None:
+    async def main() -> None:
+        task = asyncio.ensure_future(call_in_thread(time.sleep, 0.05, moment=5))
+        await anyio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert task.cancelling() == 1
+
+    anyio.run(main)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_what_is_delivered_after_the_loop_has_ended_is_dropped(backend: str) -> None:
+    """A thread that outlives its loop does not fail."""
+    handoffs: list[Handoff[int]] = []
+
+    async def start() -> None:
+        handoffs.append(Handoff())
+
+    anyio.run(start, backend=backend)
+    handoffs[0].deliver(1)
+
+
+def test_stopped_at_any_await_no_thread_is_left() -> None:
+    async def work() -> int:
+        async with tasks() as group:
+            group.start_soon(call_in_thread, time.sleep, 0.001)
+            return await call_in_thread(lambda: 3)
+
+    for run in every_await(work, again_after=[1]):
+        assert run.error is None or isinstance(run.error, type(run.cause)), run
+        assert run.left_running == ()
+    assert abandoned_threads() == []
