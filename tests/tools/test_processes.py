@@ -13,7 +13,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heaveto.causes import Cancelled, TestsTimedOut, ToolTimeout
@@ -175,7 +175,10 @@ async def test_a_command_that_ignores_term_is_killed_in_time(tmp_path: Path) -> 
     began = time.monotonic()
     with pytest.raises(ToolTimeout) as caught:
         await run_process(
-            ["sh", "-c", "trap '' TERM; echo $$ > pids; while :; do sleep 1; done"], folder=tmp_path, seconds=0.2
+            ["sh", "-c", "trap '' TERM; echo $$ > pids; while :; do sleep 1; done"],
+            folder=tmp_path,
+            seconds=0.2,
+            term_seconds=0.5,
         )
     assert caught.value.seconds == 0.2
     assert time.monotonic() - began < 0.2 + 0.5 + 0.5
@@ -376,6 +379,7 @@ async def test_a_child_sees_only_allowed_variables(tmp_path: Path, monkeypatch: 
     assert {line.partition("=")[0] for line in listed.splitlines()} <= {"PATH", "ONE", "LC_CTYPE"}
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.lists(st.binary(max_size=40)), st.integers(0, 60))
 def test_bounded_output_keeps_the_beginning_and_the_end(chunks: list[bytes], max_bytes: int) -> None:
     output, whole = BoundedOutput(max_bytes), b"".join(chunks)
@@ -388,6 +392,7 @@ def test_bounded_output_keeps_the_beginning_and_the_end(chunks: list[bytes], max
         assert f"\n... {output.left_out:,} bytes left out ...\n" in output.text()
 
 
+@settings(deadline=None, max_examples=50)
 @given(st.text(min_size=1, max_size=200), st.integers(0, 40))
 def test_a_cut_splits_no_character(text: str, max_bytes: int) -> None:
     output = BoundedOutput(max_bytes)

@@ -25,7 +25,7 @@ import anyio
 
 from ...causes import Cancelled, Stop, ToolTimeout
 from ...errors import ToolError
-from ...scopes import Scope, finish, tasks
+from ...scopes import Scope, finish, outside_the_loop, tasks
 from .environment import child_environment
 from .output import BoundedOutput
 
@@ -103,7 +103,7 @@ async def run_process(
         ToolError: When the command cannot be started.
         Stop: When it was stopped: `cause`, or that of the wider scope.
     """
-    with Scope(seconds, cause or ToolTimeout(seconds)):
+    with Scope(seconds, cause or ToolTimeout(seconds)), outside_the_loop():
         streams = _Stream("stdout", max_bytes, on_output), _Stream("stderr", max_bytes, on_output)
         process = _Process(argv, folder, child_environment() if env is None else env, *streams)
         began = time.monotonic()
