@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from ..errors import ConfigError
 from ..journal import MemoryStore, Store, open_store
 from ..loop import Outcome
 from ..messages import Limits
-from ..models import Model
+from ..models import CallLimits, Model, by_name
+from ..retry import RetryPolicy
 from ..runs import Agent, Run, read_state, signals_to
 from ..scopes import finish, tasks
 from ..tools import Tool, file_tools, run_tests_tool
@@ -91,17 +93,18 @@ async def _close(agent: Agent, store: Store) -> None:
 def command_agent(settings: Settings, folder: Path, store: Store) -> Agent:
     """The agent that the command sets to work: the file tools and run_tests, inside the folder."""
     return Agent(
-        model=model_by_name(settings.model),
+        model=model_by_name(settings.model, limits=_call_limits(settings)),
         tools=_tools(settings),
         system=_system_text(folder),
         limits=_limits(settings, Limits()),
         store=store,
         folder=folder,
+        retry=RetryPolicy() if settings.attempts is None else RetryPolicy(attempts=settings.attempts),
         grace_seconds=settings.grace,
     )
 
 
-def model_by_name(name: str) -> Model:
+def model_by_name(name: str, **options: Any) -> Model:
     """The model of a `--model`.
 
     Raises:
@@ -110,10 +113,18 @@ def model_by_name(name: str) -> Model:
     if name.partition(":")[0] == "offline":
         from ..offline import model
 
-        return model()
-    from ..models import by_name
+        return model(**options)
+    return by_name(name, **options)
 
-    return by_name(name)
+
+def _call_limits(settings: Settings) -> CallLimits:
+    """The limits of a model call: one flag says how long a stream may be silent, and twice that is the most without content."""
+    limits = CallLimits()
+    if (idle := settings.idle_seconds) is not None:
+        limits = replace(limits, first_byte_seconds=idle, idle_seconds=idle, content_idle_seconds=2 * idle)
+    if (whole := settings.call_seconds) is not None:
+        limits = replace(limits, call_seconds=whole, stream_seconds=whole)
+    return limits
 
 
 def _tools(settings: Settings) -> list[Tool]:

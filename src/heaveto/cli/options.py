@@ -32,6 +32,9 @@ class Settings:
     test_command: str | None = None
     test_python: str | None = None
     test_seconds: float | None = None
+    idle_seconds: float | None = None
+    call_seconds: float | None = None
+    attempts: int | None = None
     output_format: str = "text"
     output_file: str | None = None
     ephemeral: bool = False
@@ -54,9 +57,10 @@ class Settings:
 
     def kept(self) -> dict[str, Any]:
         """What is written down with the run."""
-        names = ("model", "test_command", "test_python", "test_seconds", "grace")
-        return {name: value for name, value in asdict(self).items() if name in names and value is not None}
+        return {name: value for name, value in asdict(self).items() if name in _KEPT and value is not None}
 
+
+_KEPT = ("model", "test_command", "test_python", "test_seconds", "grace", "idle_seconds", "call_seconds", "attempts")
 
 _ENVIRONMENT = {
     "model": "HEAVETO_MODEL",
@@ -81,44 +85,43 @@ class _Dollars(click.ParamType[str]):
             self.fail(str(error), param, ctx)
 
 
+_POSITIVE = click.FloatRange(min=0, min_open=True)
+_NOT_NEGATIVE = click.FloatRange(min=0)
+_FORMATS = click.Choice(["text", "json", "stream-json"])
+
+_RUN_OPTIONS = [
+    click.option("-m", "--model", metavar="PROVIDER:NAME", help="The model, or `offline` for the repair engine."),
+    click.option("-C", "--folder", metavar="DIR", type=click.Path(), help="The working folder; the current one by default."),
+    click.option("--max-turns", type=click.IntRange(min=0), help="Model calls; 100 by default."),
+    click.option("--max-usd", type=_Dollars(), help="Dollars."),
+    click.option("--max-tokens", type=click.IntRange(min=0), help="Tokens, in and out together."),
+    click.option("--max-seconds", type=_NOT_NEGATIVE, help="Time driven, over all resumes."),
+    click.option("--idle-seconds", type=_POSITIVE, help="How long a streaming model may be silent; 60."),
+    click.option("--call-seconds", type=_POSITIVE, help="The limit of a whole model call; none for one that streams."),
+    click.option("--attempts", type=click.IntRange(min=1), help="At a model call that fails in passing; 4."),
+    click.option("--grace", type=_NOT_NEGATIVE, help="Seconds that work in flight has after SIGTERM; 7."),
+    click.option("--test-command", metavar="COMMAND", help="What run_tests runs, instead of pytest or unittest."),
+    click.option("--test-python", metavar="PATH", help="The interpreter that run_tests uses."),
+    click.option("--test-seconds", type=_POSITIVE, help="The limit of one test run; 300."),
+    click.option("--ephemeral", is_flag=True, default=None, help="Keep nothing: no journal, no resume."),
+]
+
+_OUTPUT_OPTIONS = [
+    click.option("--output-format", type=_FORMATS, help="json: the end as one object; stream-json: an event a line."),
+    click.option("--json", "output_format", flag_value="stream-json", help="The same as --output-format stream-json."),
+    click.option("-o", "--output-file", metavar="FILE", type=click.Path(), help="Write the answer to a file too."),
+]
+
+
 def run_options(command: F) -> F:
     """The flags that a new run and a resumed one have in common."""
-    for option in reversed(
-        [
-            click.option("-m", "--model", metavar="PROVIDER:NAME", help="The model, or `offline` for the repair engine."),
-            click.option(
-                "-C", "--folder", metavar="DIR", type=click.Path(), help="The working folder; the current one by default."
-            ),
-            click.option("--max-turns", type=click.IntRange(min=0), help="Model calls; 100 by default."),
-            click.option("--max-usd", type=_Dollars(), help="Dollars."),
-            click.option("--max-tokens", type=click.IntRange(min=0), help="Tokens, in and out together."),
-            click.option("--max-seconds", type=click.FloatRange(min=0), help="Time driven, over all resumes."),
-            click.option("--grace", type=click.FloatRange(min=0), help="Seconds that work in flight has after SIGTERM; 7."),
-            click.option("--test-command", metavar="COMMAND", help="What run_tests runs, instead of pytest or unittest."),
-            click.option("--test-python", metavar="PATH", help="The interpreter that run_tests uses."),
-            click.option(
-                "--test-seconds", type=click.FloatRange(min=0, min_open=True), help="The limit of one test run; 300."
-            ),
-            click.option("--ephemeral", is_flag=True, default=None, help="Keep nothing: no journal, no resume."),
-        ]
-    ):
+    for option in reversed(_RUN_OPTIONS):
         command = option(command)
     return command
 
 
 def output_options(command: F) -> F:
     """The flags that say how a run is shown."""
-    formats = click.Choice(["text", "json", "stream-json"])
-    for option in reversed(
-        [
-            click.option(
-                "--output-format", type=formats, help="text; json: the end as one object; stream-json: an event a line."
-            ),
-            click.option(
-                "--json", "output_format", flag_value="stream-json", help="The same as --output-format stream-json."
-            ),
-            click.option("-o", "--output-file", metavar="FILE", type=click.Path(), help="Write the answer to a file too."),
-        ]
-    ):
+    for option in reversed(_OUTPUT_OPTIONS):
         command = option(command)
     return command
