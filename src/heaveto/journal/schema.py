@@ -74,6 +74,7 @@ def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
     connection = sqlite3.connect(address, uri=True, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
     try:
         _check_format(connection, path)
+        _check_size(connection, path)
         for setting in _SETTINGS:
             connection.execute(setting)
     except BaseException:
@@ -100,6 +101,13 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
         error = JournalNewer(version, FORMAT)
         error.add_note(f"in {path}")
         raise error
+
+
+def _check_size(connection: sqlite3.Connection, path: Path) -> None:
+    """SQLite takes a page that is cut for one that ends in zeros. Where there is a log, it has what the file lacks."""
+    log = path.with_name(f"{path.name}-wal")
+    if (not log.exists() or log.stat().st_size == 0) and path.stat().st_size % _number(connection, "page_size"):
+        raise JournalDamaged(str(path), "the file is cut; restore it from a copy, or move it away to begin a new journal")
 
 
 def _number(connection: sqlite3.Connection, pragma: str) -> int:

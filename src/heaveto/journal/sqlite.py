@@ -24,7 +24,7 @@ __all__ = ["SqliteStore"]
 T = TypeVar("T")
 
 SAVE_SECONDS = 10.0  # a healthy disk takes milliseconds; a run should not hang for a broken one
-BUSY_SHARE = 0.9  # of that: so that the error which names who is in the way comes before the one which does not
+BUSY_SHARE = 0.8  # of that: so that the error which names who is in the way comes before the one which does not
 
 
 class SqliteStore:
