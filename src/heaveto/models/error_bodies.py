@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from ..errors import APIError
-from .json_bytes import without_strays
+from .json_bytes import read_json
 
 __all__ = ["ErrorBody", "api_error", "asked_wait", "page_title", "read_error", "read_error_object", "should_retry"]
 
@@ -45,10 +45,10 @@ def read_error(body: bytes) -> ErrorBody:
     if not body.strip():
         return ErrorBody("an empty body")
     try:
-        data = json.loads(body.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
+        data = read_json(body)
+    except ValueError:
         return ErrorBody(_short(page_title(body) or body.decode("utf-8", "replace")))
-    return read_error_object(without_strays(data))
+    return read_error_object(data)
 
 
 def page_title(body: bytes) -> str | None:
@@ -57,7 +57,7 @@ def page_title(body: bytes) -> str | None:
         return None
     match = TITLE.search(body)
     title = html.unescape(match[1].decode("utf-8", "replace")).strip() if match else ""
-    return f"an HTML page where JSON was expected: {_short(title) or 'it has no title'}"
+    return f"an HTML page where JSON was expected: {_short(title or 'it has no title')}"
 
 
 def read_error_object(data: Any) -> ErrorBody:
@@ -116,7 +116,9 @@ def _reset_time(metadata: Mapping[str, Any]) -> float | None:
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split())
+    """One line without control characters, which a terminal would obey."""
+    text = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in " ".join(text.split()))
+    text = text or "no message"
     return text if len(text) <= MAX_MESSAGE_CHARS else text[: MAX_MESSAGE_CHARS - 3] + "..."
 
 

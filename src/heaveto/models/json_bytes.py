@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-__all__ = ["decode", "encode", "is_object", "without_strays"]
+__all__ = ["decode", "encode", "is_object", "read_json", "without_strays"]
 
 T = TypeVar("T")
 
@@ -26,15 +26,21 @@ def decode(decoder: msgspec.json.Decoder[T], data: bytes) -> T:
     """
     try:
         return decoder.decode(data)
-    except RecursionError as error:
-        raise ValueError("the JSON is nested too deeply") from error
-    except msgspec.DecodeError:
-        value: T = msgspec.convert(_decode_forgivingly(data), decoder.type, strict=False)
+    except (msgspec.DecodeError, RecursionError):
+        value: T = msgspec.convert(read_json(data), decoder.type, strict=False)
         return value
 
 
-def _decode_forgivingly(data: bytes) -> Any:
-    return without_strays(json.loads(data.decode("utf-8", "replace")))
+def read_json(data: bytes) -> Any:
+    """Plain data, the forgiving way.
+
+    Raises:
+        ValueError: When it is not JSON, or nested too deeply to be read.
+    """
+    try:
+        return without_strays(json.loads(data.decode("utf-8", "replace")))
+    except RecursionError as error:
+        raise ValueError("the JSON is nested too deeply") from error
 
 
 def encode(value: Any) -> bytes:

@@ -1,0 +1,136 @@
+"""Models by name, their keys and addresses, and prices from the table."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from heaveto.errors import ConfigError
+from heaveto.messages import Transcript, Usage, UserMessage
+from heaveto.models import PROVIDERS, Price, Request, by_name, compatible, openai, openrouter
+from heaveto.models.prices import listed_cost, set_price
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for row in PROVIDERS.values():
+        for variable in (row.key_variable, row.base_url_variable):
+            if variable:
+                monkeypatch.delenv(variable, raising=False)
+
+
+def body(model: Any) -> Any:
+    return json.loads(model.encoder.encode(Request(transcript=Transcript([UserMessage("x")]), max_output_tokens=5)))
+
+
+def test_openrouter_is_asked_for_usage_and_tells_the_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENROUTER_API_KEY", "k")
+    model = openrouter("anthropic/claude-sonnet-4.5")
+    assert (model.name, model.reports_cost) == ("openrouter:anthropic/claude-sonnet-4.5", True)
+    assert model.url == "https://openrouter.ai/api/v1/chat/completions"
+    assert body(model)["usage"] == {"include": True}
+    assert body(model)["max_tokens"] == 5
+
+
+def test_openai_has_its_own_field_and_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:9/v1/")
+    model = openai("gpt-4o-mini", stream=False)
+    assert model.url == "http://localhost:9/v1/chat/completions"
+    assert body(model) == {
+        "model": "gpt-4o-mini",
+        "messages": [{"role": "user", "content": "x"}],
+        "stream": False,
+        "max_completion_tokens": 5,
+    }
+
+
+@pytest.mark.parametrize("row", [row for row in PROVIDERS.values() if row.key_variable], ids=lambda row: row.name)
+def test_a_missing_key_names_its_variable(row: Any) -> None:
+    with pytest.raises(ConfigError, match=f"no key for {row.name}; set {row.key_variable}, or pass key="):
+        by_name(f"{row.name}:m")
+    assert by_name(f"{row.name}:m", key="k").name == f"{row.name}:m"
+
+
+@pytest.mark.parametrize("name", ["", "gpt-4o", "openai:", ":m"])
+def test_a_name_without_provider_or_model_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match='name it as "provider:model"'):
+        by_name(name)
+
+
+def test_an_unknown_provider_lists_the_known_ones() -> None:
+    with pytest.raises(ConfigError, match='no provider named "nobody"; the providers are openrouter, openai, '):
+        by_name("nobody:m")
+
+
+def test_a_local_server_needs_no_key() -> None:
+    assert by_name("ollama:qwen3:8b").name == "ollama:qwen3:8b"
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("localhost:8000", "has no scheme or host"),
+        ("ftp://x/v1", "has no scheme or host"),
+        ("", "has no scheme or host"),
+        ("http://[::1", "cannot be read"),
+        ("http://x:port/", "cannot be read"),
+        ("http://models.example/v1", "would send the key unencrypted"),
+        ("https://me:pass@models.example/v1", "has credentials in it"),
+        ("https://models.example/ü", "no header can hold"),
+    ],
+)
+def test_an_address_that_is_not_safe_or_not_one_is_refused(url: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        compatible("m", base_url=url)
+    assert problem in str(caught.value)
+    assert "pass@" not in str(caught.value)
+
+
+def test_plain_http_is_for_this_machine_unless_allowed() -> None:
+    for url in ("http://localhost:1/v1", "http://127.0.0.2:1/v1", "http://[::1]:1/v1"):
+        compatible("m", base_url=url)
+    assert compatible("m", base_url="http://10.0.0.1/v1", allow_http=True).provider == "10.0.0.1"
+
+
+def test_a_query_in_the_address_stays_behind_the_path() -> None:
+    model = compatible("m", base_url="https://x.example/openai/v1?api-version=1")
+    assert model.url == "https://x.example/openai/v1/chat/completions?api-version=1"
+    assert repr(model) == "<ChatModel x.example:m at https://x.example/openai/v1/chat/completions>"
+
+
+def test_no_model_is_refused() -> None:
+    with pytest.raises(ConfigError, match="the model has no name"):
+        compatible("", base_url="https://x.example")
+
+
+def test_a_price_is_what_people_write() -> None:
+    usage = Usage(input_tokens=1_000_000, cached_input_tokens=400_000, output_tokens=10_000)
+    assert set_price((3, "$15", "0.30")) == Price(Decimal(3), Decimal(15), Decimal("0.30"))
+    assert Price(Decimal(3), Decimal(15)).cost(usage) == Decimal("3.15")
+    assert Price(Decimal(3), Decimal(15), Decimal("0.30")).cost(usage) == Decimal("2.07")
+    for wrong in ((3,), (3, -1), (3, "x"), (1, 2, 3, 4)):
+        with pytest.raises(ConfigError, match="price must be dollars for a million tokens"):
+            set_price(wrong)
+
+
+def test_the_table_knows_common_models_and_says_so_of_others() -> None:
+    usage = Usage(input_tokens=1000, output_tokens=100, cached_input_tokens=10)
+    cost = listed_cost(usage, "gpt-4o-mini", "openai")
+    assert cost is not None
+    assert cost > 0
+    assert listed_cost(usage, "no-such-model", "openai") is None
+    assert listed_cost(usage, "m", "no-such-provider") is None
+    assert openai("gpt-4o-mini", key="k").reports_cost
+    assert not compatible("m", base_url="https://x.example").reports_cost
+
+
+def test_importing_and_making_a_model_loads_no_http_client_and_no_prices() -> None:
+    code = "import sys; from heaveto.models import by_name; by_name('ollama:x')\n"
+    code += "print([m for m in ('httpx2', 'pydantic', 'genai_prices') if m in sys.modules])"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
