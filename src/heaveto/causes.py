@@ -84,6 +84,9 @@ class Described(Exception):
         return None
 
 
+_by_code[Described.code] = Described
+
+
 class Foreign(Described):
     """Somebody else's exception, as it was written down: its type's name and its text."""
 
@@ -296,6 +299,11 @@ def in_seconds(seconds: float) -> str:
 
 def to_data(error: BaseException) -> Data:
     """The exception as plain data, for the journal, the page and `--json`: code, fields, text, and what caused it."""
+    return _to_data(error, set())
+
+
+def _to_data(error: BaseException, above: set[int]) -> Data:
+    above = above | {id(error)}  # somebody's `raise error from error` must not send us round for ever
     data: Data = {"code": "foreign", "text": str(error)}
     if isinstance(error, Described):
         data |= {"code": error.code, "fields": [_field_to_data(field) for field in error.args]}
@@ -305,25 +313,29 @@ def to_data(error: BaseException) -> Data:
     if notes := getattr(error, "__notes__", None):
         data["notes"] = list(notes)
     if isinstance(error, BaseExceptionGroup):
-        data["errors"] = [to_data(each) for each in error.exceptions]
-    if error.__cause__ is not None:
-        data["cause"] = to_data(error.__cause__)
+        data["errors"] = [_to_data(each, above) for each in error.exceptions]
+    if error.__cause__ is not None and id(error.__cause__) not in above:
+        data["cause"] = _to_data(error.__cause__, above)
     return data
 
 
 def from_data(data: Mapping[str, Any]) -> Described:
     """The exception that `to_data` wrote down. A code that this version does not know becomes a `Foreign`."""
-    cls = _by_code.get(data["code"], Foreign)
-    fields = [_field_from_data(field) for field in data.get("fields", ())]
-    try:
-        error = cls(*fields)
-    except TypeError:  # written by a version whose class had other fields
-        error = Foreign(data["code"], data.get("text", ""))
+    error = _rebuilt(data)
     for note in data.get("notes", ()):
         error.add_note(note)
     if cause := data.get("cause"):
         error.__cause__ = from_data(cause)
     return error
+
+
+def _rebuilt(data: Mapping[str, Any]) -> Described:
+    if cls := _by_code.get(data["code"]):
+        try:
+            return cls(*(_field_from_data(field) for field in data.get("fields", ())))
+        except TypeError:  # written by a version whose class had other fields
+            pass
+    return Foreign(data["code"], data.get("text", ""))
 
 
 def _field_to_data(field: Any) -> Any:
