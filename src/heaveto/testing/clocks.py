@@ -101,7 +101,8 @@ class JumpingSelector(selectors.DefaultSelector):
 
     def let_go(self) -> None:
         self._held -= 1
-        self._waited = 0.0
+        if not self._held:
+            self._waited = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         ready = super().select(0)
