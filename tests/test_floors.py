@@ -25,6 +25,7 @@ FLOORS = (
     "server",
     "cli",
     "testing",
+    "__main__",
     "__init__",  # the surface: it may name everything
 )
 PACKAGE = "heaveto"

@@ -291,6 +291,10 @@ class SaveTimeout(DeadlinePassed):
     advice = "the disk or the database is not answering; what was saved before is whole"
     default_setting = "save_seconds"
 
+    @property
+    def retryable(self) -> bool | None:
+        return False  # nobody knows what was written: whoever goes on from here reads it first
+
 
 def in_seconds(seconds: float) -> str:
     """A length of time as people read it, such as "60 s" or "0.25 s"."""

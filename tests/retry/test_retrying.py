@@ -75,6 +75,7 @@ async def test_a_first_error_that_is_permanent_comes_bare() -> None:
     with pytest.raises(APIError) as caught:
         await call.run()
     assert caught.value is WRONG
+    assert caught.value.__cause__ is None
     assert (call.made, call.notices, call.lost) == (1, [], [10])
 
 

@@ -118,7 +118,7 @@ def model_by_name(name: str, **options: Any) -> Model:
 
 
 def _call_limits(settings: Settings) -> CallLimits:
-    """The limits of a model call: one flag says how long a stream may be silent, and twice that is the most without content."""
+    """The limits of a model call. A stream may be silent for `--idle-seconds`, and without content for twice that."""
     limits = CallLimits()
     if (idle := settings.idle_seconds) is not None:
         limits = replace(limits, first_byte_seconds=idle, idle_seconds=idle, content_idle_seconds=2 * idle)

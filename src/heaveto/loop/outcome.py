@@ -5,21 +5,35 @@ The order of `_KINDS` is the documented order for an error that several kinds fi
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from ..causes import Described, Interrupted, Shutdown, Stop, to_data
+from ..causes import (
+    AttemptTimeout,
+    CallTimeout,
+    ConnectTimeout,
+    Described,
+    Interrupted,
+    SaveTimeout,
+    Shutdown,
+    Stop,
+    StreamIdle,
+    to_data,
+)
 from ..errors import BudgetExhausted, ConfigError, GaveUp, Waiting
 from ..journal.records import RunFinished
 from ..journal.state import RunState
 from ..messages import Message, Spend, ToolCall
+from ..retry import classify
 
 __all__ = [
     "EXIT_STATUS",
     "Outcome",
     "OutcomeKind",
     "Report",
+    "branches",
     "conclude",
     "describe",
     "exit_status_of",
@@ -51,10 +65,17 @@ EXIT_STATUS: dict[OutcomeKind, int] = {
 }
 _SIGNAL_STATUS = {"SIGHUP": 129}
 
+TRACEBACK_LINES = 8
+
 _KINDS: list[tuple[type[BaseException], OutcomeKind]] = [
     (Interrupted, "interrupted"),
     (Shutdown, "shutdown"),
     (BudgetExhausted, "limit"),  # RunDeadline among them, though it is a stop too
+    (CallTimeout, "gave_up"),  # limits on one step, which nobody set to stop the run; from a model that is not retried
+    (AttemptTimeout, "gave_up"),
+    (ConnectTimeout, "gave_up"),
+    (StreamIdle, "gave_up"),
+    (SaveTimeout, "gave_up"),
     (Stop, "stopped"),
     (Waiting, "waiting"),
 ]
@@ -120,11 +141,11 @@ def kind_of(error: BaseException | None) -> OutcomeKind:
     """The kind of outcome that an error makes; none is an answer."""
     if error is None:
         return "answered"
-    branches = list(_branches(error))
+    all_branches = list(branches(error))
     for wanted, kind in _KINDS:
-        if any(isinstance(each, wanted) for each in branches):
+        if any(isinstance(each, wanted) for each in all_branches):
             return kind
-    return "gave_up" if any(_may_pass(each) for each in branches) else "failed"
+    return "gave_up" if any(_may_pass(each) for each in all_branches) else "failed"
 
 
 def conclude(state: RunState, error: BaseException | None, seconds: float) -> RunFinished:
@@ -138,7 +159,7 @@ def conclude(state: RunState, error: BaseException | None, seconds: float) -> Ru
         outcome=kind,
         why=why(error),
         text=state.answer or "" if kind == "answered" else "",
-        cause=None if error is None else to_data(error),
+        cause=None if error is None else _cause_data(error),
         spend=state.spend,
         turns=state.turns,
         seconds=round(seconds, 3),
@@ -148,9 +169,17 @@ def conclude(state: RunState, error: BaseException | None, seconds: float) -> Ru
     )
 
 
+def _cause_data(error: BaseException) -> dict[str, Any]:
+    """The error as data; one that nobody expected with its innermost frames, since only they say where."""
+    data = to_data(error)
+    if not isinstance(error, Described):
+        data["traceback"] = traceback.format_exception(error)[-TRACEBACK_LINES:]
+    return data
+
+
 def is_resumable(error: BaseException | None) -> bool:
     """Whether `resume` can get the run under way again; an answered run only by saying something new."""
-    return error is not None and not any(isinstance(each, ConfigError) for each in _branches(error))
+    return error is not None and not any(isinstance(each, ConfigError) for each in branches(error))
 
 
 def why(subject: Outcome | BaseException | None) -> str:
@@ -176,9 +205,9 @@ def describe(error: BaseException) -> str:
 
 
 def _advice(error: BaseException) -> str:
-    for each in _branches(error):
+    for each in branches(error):
         if isinstance(each, GaveUp):
-            return _advice(each.last) or "worth trying again later"
+            return _advice(each.last) or ("worth trying again later" if _may_pass(each) else "")
         if isinstance(each, Described) and each.advice:
             return each.advice
         if isinstance(each, Described) and each.retryable:
@@ -188,15 +217,17 @@ def _advice(error: BaseException) -> str:
 
 def _may_pass(error: BaseException) -> bool:
     if isinstance(error, GaveUp):
-        return _may_pass(error.last) or not isinstance(error.last, Described)
+        return classify(error.last, scope_stopped=False).retry
     return isinstance(error, Described) and bool(error.retryable)
 
 
-def _branches(error: BaseException) -> Iterator[BaseException]:
+def branches(error: BaseException | None) -> Iterator[BaseException]:
     """The error, or the members of a group of errors; not their causes, which did not end the run."""
+    if error is None:
+        return
     if isinstance(error, BaseExceptionGroup):
         for each in error.exceptions:
-            yield from _branches(each)
+            yield from branches(each)
     else:
         yield error
 
@@ -205,6 +236,6 @@ def exit_status_of(error: BaseException | None) -> int:
     """The exit status of a program that ends with this error."""
     kind = kind_of(error)
     if kind == "shutdown" and error is not None:
-        shutdown = next(each for each in _branches(error) if isinstance(each, Shutdown))
+        shutdown = next(each for each in branches(error) if isinstance(each, Shutdown))
         return _SIGNAL_STATUS.get(shutdown.reason, EXIT_STATUS[kind])
     return EXIT_STATUS[kind]

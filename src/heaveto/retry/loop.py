@@ -126,7 +126,9 @@ def _notice(attempt: Attempt, error: Exception, policy: RetryPolicy, random: Cal
     """The notice of the next attempt; raises when there is none."""
     decision = classify(error, scope_stopped=False)
     if not decision.retry:
-        raise error if attempt.number == 1 else GaveUp(attempt.number, error, decision.why) from error
+        if attempt.number == 1:
+            raise error
+        raise GaveUp(attempt.number, error, decision.why) from error
     wait = policy.wait(attempt.number, decision.after, random)
     if (why := policy.refusal(attempt.number, decision.after, wait, time_left())) is not None:
         raise GaveUp(attempt.number, error, why) from error

@@ -1,0 +1,214 @@
+"""The command as a process of its own, with a state folder of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RUN_SECONDS = 60.0  # far above what any of these takes; a hang is a failure
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that has ended."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+    @property
+    def end(self) -> dict[str, Any]:
+        """The one `run.finished`, which is the last line."""
+        ends = [event for event in self.events if event["type"] == "run.finished"]
+        assert len(ends) == 1, self
+        assert self.events[-1] == ends[0]
+        return ends[0]
+
+
+class Heaveto:
+    """Runs the command with the environment of a test: its own state folder, no keys."""
+
+    def __init__(self, state: Path) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+        self.environment = {**kept, "HEAVETO_STATE": str(state), "PYTHONWARNINGS": "error"}
+        self.environment.pop("HEAVETO_MODEL", None)
+
+    def start(self, *args: str, cwd: Path | None = None, **environment: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "heaveto", *args],
+            cwd=cwd,
+            env={**self.environment, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(self, *args: str, cwd: Path | None = None, **environment: str) -> Finished:
+        return self.finish(self.start(*args, cwd=cwd, **environment))
+
+    def finish(self, process: subprocess.Popen[str]) -> Finished:
+        out, err = process.communicate(timeout=RUN_SECONDS)
+        return Finished(process.returncode, out, err)
+
+
+@pytest.fixture
+def heaveto(tmp_path: Path) -> Heaveto:
+    return Heaveto(tmp_path / "state")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A small project with one bug and a unittest that finds it."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "calc.py").write_text("def add(a, b):\n    return a - b\n")
+    (folder / "test_calc.py").write_text(
+        "import unittest\nfrom calc import add\n\n\nclass Add(unittest.TestCase):\n"
+        "    def test_adds(self):\n        self.assertEqual(add(2, 3), 5)\n"
+    )
+    return folder
+
+
+def descendants_of_session(marker: str) -> list[int]:
+    """The processes whose environment has the marker: whatever a command of ours started, however it detached."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) != os.getpid():
+            try:
+                environ = (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if marker.encode() in environ:
+                found.append(int(entry.name))
+    return found
+
+
+def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+    """Wait for something that another process does."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, "it did not come about"
+        time.sleep(0.02)
+
+
+def read_events(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
+    """The events of a `--json` run as they come."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        yield json.loads(line)
+
+
+CHUNK = b'data: {"id":"x","choices":[{"index":0,"delta":{"content":"half an "},"finish_reason":null}]}\n\n'
+
+
+class BadServer(ThreadingHTTPServer):
+    """Misbehaves in one way, counts its requests; `released` ends those that are silent."""
+
+    daemon_threads = True
+
+    def __init__(self, behaviour: str) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.behaviour, self.requests, self.released = behaviour, 0, threading.Event()
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: BadServer
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.server.requests += 1
+        getattr(self, f"answer_{self.server.behaviour}")()
+
+    def answer_401(self) -> None:
+        self._send(401, b'{"error": {"message": "no such key", "type": "invalid_request_error"}}')
+
+    def answer_429(self) -> None:
+        self._send(429, b'{"error": {"message": "slow down"}}', ("retry-after", "0"))
+
+    def answer_429_for_hours(self) -> None:
+        self._send(429, b'{"error": {"message": "come back later"}}', ("retry-after", "10800"))
+
+    def answer_500(self) -> None:
+        self._send(500, b'{"error": {"message": "something broke"}}', ("retry-after-ms", "1"))
+
+    def answer_html(self) -> None:
+        self._send(200, b"<html><head><title>Sign in</title></head><body>...</body></html>", kind="text/html")
+
+    def answer_cut(self) -> None:
+        self._begin_stream()
+        self._chunk(CHUNK)
+        self.close_connection = True
+
+    def answer_silent(self) -> None:
+        self._begin_stream()
+        self._chunk(CHUNK)
+        self.server.released.wait(60)
+        self.close_connection = True
+
+    def answer_mute(self) -> None:
+        self.server.released.wait(60)
+        self.close_connection = True
+
+    def _begin_stream(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+
+    def _chunk(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.flush()
+
+    def _send(self, status: int, body: bytes, *headers: tuple[str, str], kind: str = "application/json") -> None:
+        self.send_response(status)
+        self.send_header("content-type", kind)
+        self.send_header("content-length", str(len(body)))
+        for name, value in headers:
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def serving_badly(behaviour: str) -> Iterator[BadServer]:
+    server = BadServer(behaviour)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.released.set()
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@pytest.fixture
+def bad_server() -> Callable[[str], AbstractContextManager[BadServer]]:
+    """A server on loopback that misbehaves in one way: `with bad_server("cut") as server`."""
+    return serving_badly
