@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from heaveto.causes import Cancelled, TestsTimedOut, ToolTimeout
 from heaveto.errors import ToolError
 from heaveto.scopes import Scope, deadline, tasks
+from heaveto.testing.stops import every_await
 from heaveto.tools.processes import child_environment, run_process
 from heaveto.tools.processes.output import BoundedOutput
 
@@ -253,6 +254,23 @@ async def test_nothing_is_left_over_twenty_runs(tmp_path: Path) -> None:
 
 def open_descriptors() -> int:
     return len(os.listdir("/proc/self/fd"))
+
+
+def test_a_stop_at_every_await_leaves_nothing(tmp_path: Path) -> None:
+    """No task, no process, no descriptor; the cause is kept, a second stop or not."""
+
+    async def work() -> None:
+        await run_process(["sh", "-c", "echo one; sleep 60 & echo two"], folder=tmp_path, stdin=b"in", term_seconds=0.5)
+
+    points, descriptors, offspring = 0, open_descriptors(), children()
+    for stopped in every_await(work, ways=("cancel",), again_after=(1,)):
+        points += 1
+        assert stopped.left_running == ()
+        assert stopped.error is None or isinstance(stopped.error, type(stopped.cause))
+        assert open_descriptors() <= descriptors + 1  # a loop's own, while one is open
+        assert children() == offspring
+        assert processes_in(tmp_path) == []
+    assert points >= 10
 
 
 async def test_many_at_once(tmp_path: Path) -> None:

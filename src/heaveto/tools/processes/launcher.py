@@ -201,11 +201,7 @@ def restore_signals() -> None:
 
 def watch(command: Command, control: int, parent: int) -> int:
     """Until nothing of the command is left, or its owner is gone; how many processes could not be killed."""
-    woken, waking = os.pipe()
-    os.set_blocking(waking, False)
-    os.set_blocking(woken, False)
-    signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
+    woken = wake_on_children()
     poll = select.poll()
     for descriptor in (control, woken, *watch_parent(parent)):
         poll.register(descriptor, select.POLLIN)
@@ -230,6 +226,16 @@ def watch(command: Command, control: int, parent: int) -> int:
             if b"K" in asked or not asked:
                 return command.kill()
             command.terminate()
+
+
+def wake_on_children() -> int:
+    """A descriptor that becomes readable when a child has ended."""
+    woken, waking = os.pipe()
+    os.set_blocking(woken, False)
+    os.set_blocking(waking, False)
+    signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    return woken
 
 
 def watch_parent(parent: int) -> list[int]:
