@@ -198,20 +198,18 @@ class ChatStream:
 
     async def __anext__(self) -> Delta:
         while not self._ready:
-            if self._reply is not None:
+            decoder = self._decoder
+            if decoder is None:
+                self._decoder = await self._open()
+            elif self._reply is not None:
                 raise StopAsyncIteration
-            await self._advance()
+            elif self._complete:
+                self._reply = self._finished(decoder)
+            elif decoder.done or decoder.failed:
+                await self._drain(decoder)
+            else:
+                await self._read(decoder)
         return self._ready.popleft()
-
-    async def _advance(self) -> None:
-        if self._decoder is None:
-            self._decoder = await self._open()
-        elif self._complete:
-            self._reply = self._finished(self._decoder)
-        elif self._decoder.done or self._decoder.failed:
-            await self._drain(self._decoder)
-        else:
-            await self._read(self._decoder)
 
     async def _open(self) -> ChatDecoder:
         self._body = self._model.encoder.encode(self._request)
@@ -236,30 +234,27 @@ class ChatStream:
         return self._model.streamed and "json" not in kind and "html" not in kind
 
     async def _receive(self) -> bytes:
+        """The next bytes; the caller says `resting` when it has seen what they are."""
         if self._answer is None:
             return b""
         self._watchdog.reading()
-        try:
-            data = await self._answer.read()
-        finally:
-            self._watchdog.resting()
+        data = await self._answer.read()
         self._body_over = self._complete = not data
         return data
 
     async def _read(self, decoder: ChatDecoder) -> None:
+        contents = decoder.contents
         try:
             data = await self._receive()
+            self._ready.extend(decoder.feed(data) if data else decoder.close())
         except TransportFailed as error:
             if not decoder.ended:
                 if not self._model.streamed:
                     raise
                 raise IncompleteStream(f"the connection broke after {decoder.characters:,} characters") from error
             self._complete = True  # the reply is whole; what broke off was only its last words, such as the usage
-            return
-        contents = decoder.contents
-        self._ready.extend(decoder.feed(data) if data else decoder.close())
-        if decoder.contents != contents:
-            self._watchdog.content_came()
+        finally:
+            self._watchdog.resting(content=decoder.contents != contents)
 
     async def _drain(self, decoder: ChatDecoder) -> None:
         """Read to the body's end, so that the connection can be used again; not for long."""
@@ -269,6 +264,7 @@ class ChatStream:
                     decoder.feed(data)  # usage may follow an error; after the reply's end nothing counts
             except TransportFailed:
                 pass  # the reply is whole
+        self._watchdog.resting()
         self._complete = True
 
     def _finished(self, decoder: ChatDecoder) -> Reply:
@@ -287,6 +283,8 @@ class ChatStream:
                 size += len(data)
         except TransportFailed:
             pass  # the status says enough
+        finally:
+            self._watchdog.resting()
         return b"".join(pieces)
 
     @property

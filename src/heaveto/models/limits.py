@@ -75,14 +75,14 @@ class Watchdog:
         self._whole_due = math.inf
         self._due = math.inf
         self._cause: Stop = self._whole.cause
-        self._began: float | None = None
+        self._began = self._clock()
         self._quiet = 0.0
         self._changed, self._planned, self._over = anyio.Event(), math.inf, False
 
     def connecting(self) -> None:
         """The call begins."""
         now = self._clock()
-        self._whole_due = now + self._whole.seconds
+        self._began, self._whole_due = now, now + self._whole.seconds
         self._arm(now + self._connect.seconds, self._connect.cause)
 
     def waiting(self) -> None:
@@ -92,22 +92,20 @@ class Watchdog:
     def reading(self) -> None:
         """The next bytes are waited for."""
         self._began = now = self._clock()
-        content_due = now + self._content.seconds - self._quiet
-        idle_due = now + self._idle.seconds
-        if content_due < idle_due:
-            self._arm(content_due, self._content.cause)
+        left = self._content.seconds - self._quiet
+        if left < self._idle.seconds:
+            self._arm(now + left, self._content.cause)
         else:
-            self._arm(idle_due, self._idle.cause)
+            self._arm(now + self._idle.seconds, self._idle.cause)
 
-    def resting(self) -> None:
-        """Nothing is waited for."""
-        if self._began is not None:
-            self._quiet += self._clock() - self._began
-            self._began = None
+    def resting(self, *, content: bool = False) -> None:
+        """Nothing is waited for.
+
+        Args:
+            content: Whether what came was content.
+        """
         self._due = math.inf
-
-    def content_came(self) -> None:
-        self._quiet = 0.0
+        self._quiet = 0.0 if content else self._quiet + self._clock() - self._began
 
     def close(self) -> None:
         """End the watching task."""

@@ -63,7 +63,7 @@ class Model(Protocol):
         ...
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[ModelStream]:
-        """Send the request. Leaving the block early closes the connection.
+        """One call. The request goes out when the iteration begins; leaving the block early closes the connection.
 
         Raises:
             APIError: The API refused.

@@ -60,19 +60,24 @@ class SSESplitter:
             data = self._with_newlines(data)
         if not data:
             return []
+        if data[:6] == b"data: " and data.find(b"\n") == len(data) - 2 and not self._kept and data[-1] == 10:
+            return self._events([data[:-2]])  # one event a read, as a live stream comes
         if b"\n\n" not in data and not (data[0] == 10 and self._kept and self._kept[-1][-1] == 10):
             self._keep(data)
             return []
-        *blocks, rest = b"".join((*self._kept, data)).split(b"\n\n")
-        self._kept, self._kept_bytes = [], 0
+        if self._kept:
+            data = b"".join((*self._kept, data))
+            self._kept, self._kept_bytes = [], 0
+        *blocks, rest = data.split(b"\n\n")
         if rest:
             self._keep(rest)
-        return [event for block in blocks if (event := self._event(block)) is not None]
+        return self._events(blocks)
 
     def close(self) -> Event | None:
         """The event that the stream's end cut off before its empty line; None where there is none."""
         block = b"".join(self._kept).removeprefix(BOM if not self._begun else b"")
         self._kept, self._kept_bytes = [], 0
+        self._check_size(len(block))
         return self._event(block.rstrip(b"\n"))
 
     def _without_bom(self, data: bytes) -> bytes:
@@ -104,13 +109,18 @@ class SSESplitter:
         if size > self._max_bytes:
             raise BadReply(f"an event of more than {self._max_bytes:,} bytes")
 
-    def _event(self, block: bytes) -> Event | None:
-        self._check_size(len(block))
-        if block.startswith(b"data:") and b"\n" not in block:  # nearly every event
-            return Event("message", block[6:] if block[5:6] == b" " else block[5:], self._id)
-        return self._event_of_lines(block)
+    def _events(self, blocks: list[bytes]) -> list[Event]:
+        events = []
+        for block in blocks:
+            if len(block) > self._max_bytes:
+                self._check_size(len(block))
+            if block[:6] == b"data: " and b"\n" not in block:  # nearly every event
+                events.append(Event("message", block[6:], self._id))
+            elif (event := self._event(block)) is not None:
+                events.append(event)
+        return events
 
-    def _event_of_lines(self, block: bytes) -> Event | None:
+    def _event(self, block: bytes) -> Event | None:
         name, data = "", []
         for line in block.split(b"\n"):
             field, _, value = line.partition(b":")

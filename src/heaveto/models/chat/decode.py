@@ -224,7 +224,7 @@ class ChatDecoder:
             return
         self.events += 1
         data = event.data
-        if data.startswith(b"[DONE]"):
+        if data[:6] == b"[DONE]":
             self.done = True
             return
         try:
@@ -262,17 +262,16 @@ class ChatDecoder:
     # --- chunks ---
 
     def _take_chunk(self, chunk: Chunk, *, midway: bool) -> None:
-        if chunk.usage is not None:
-            self._take_usage(chunk.usage)
-        elif chunk.x_groq is not None and chunk.x_groq.usage is not None:
-            self._take_usage(chunk.x_groq.usage)
-        if chunk.id:
-            self.id = self.id or str(chunk.id)
-        if chunk.model:
-            self.model = self.model or chunk.model
-        error = chunk.error or (chunk.x_groq and chunk.x_groq.error)
+        groq = chunk.x_groq
+        if (usage := chunk.usage or (groq.usage if groq else None)) is not None:
+            self._take_usage(usage)
+        if not self.id and chunk.id:
+            self.id = str(chunk.id)
+        if not self.model and chunk.model:
+            self.model = chunk.model
+        error = chunk.error or (groq.error if groq else None)
         for choice in chunk.choices or ():
-            if not choice.index and not self.failed:
+            if not choice.index and self._error is None:
                 error = error or choice.error
                 self._take_choice(choice)
         if error:
