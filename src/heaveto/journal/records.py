@@ -194,12 +194,12 @@ _decoder: msgspec.json.Decoder[Record] = msgspec.json.Decoder(Record)
 
 
 def encode_record(record: Record) -> bytes:
-    """The record's bytes. Lone surrogates, which UTF-8 cannot hold, are written as "\\ufffd"."""
+    """The record's bytes. Lone surrogates, which UTF-8 cannot hold, are written as U+FFFD."""
     try:
         return _encoder.encode(record)
     except UnicodeEncodeError:
         text = json.dumps(msgspec.to_builtins(record), ensure_ascii=False)
-        return text.encode("utf-8", "replace")
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 
 def decode_record(body: bytes, where: str = "a record") -> Record:
