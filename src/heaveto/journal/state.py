@@ -66,7 +66,11 @@ CALL_TRANSITIONS: dict[tuple[CallState, CallStep], CallState] = {
 
 @dataclass(slots=True)
 class CallEntry:
-    """One tool call: what was asked, how far it came, and its one answer."""
+    """One tool call: what was asked, how far it came, and its one answer.
+
+    Attributes:
+        unknown_results: How often it ran and could not say whether it did something.
+    """
 
     call: ToolCall
     turn: int
@@ -74,6 +78,7 @@ class CallEntry:
     started: ToolStarted | None = None
     answer: ToolMessage | None = None
     why_in_doubt: str = ""
+    unknown_results: int = 0
 
 
 @dataclass(slots=True)
@@ -85,6 +90,7 @@ class RunState:
         open_calls: The calls of the last reply while one of them is not settled, in the reply's order.
         repeats: How many calls of each identity have run to an end.
         seconds: The time that earlier drives took.
+        said_meanwhile: What was said while calls were open; it follows on their answers.
         finished: How the last drive ended; None while one is under way, or when it was killed.
     """
 
@@ -98,6 +104,7 @@ class RunState:
     epoch: int = 0
     open_calls: dict[str, CallEntry] = field(default_factory=dict)
     repeats: dict[str, int] = field(default_factory=dict)
+    said_meanwhile: list[UserMessage] = field(default_factory=list)
     answer: str | None = None
     finished: RunFinished | None = None
 
@@ -123,8 +130,7 @@ class RunState:
             case DriveStarted():
                 self.epoch, self.finished = record.epoch, None
             case Said():
-                self.transcript.append(UserMessage(record.content))
-                self.answer = None
+                self._take_said(UserMessage(record.content))
             case LimitsChanged():
                 self.limits = record.limits
             case Replied():
@@ -147,7 +153,7 @@ class RunState:
     def conversation(self) -> list[Message]:
         """Everything that was said, with the answers of a half-answered reply. For people; requests take `transcript`."""
         answers = [entry.answer for entry in self.open_calls.values() if entry.answer]
-        return [*self.transcript, *answers]
+        return [*self.transcript, *answers, *self.said_meanwhile]
 
     def in_doubt(self) -> list[CallEntry]:
         """The calls that had begun and whose outcome is not known."""
@@ -167,6 +173,13 @@ class RunState:
         """The calls that are still to be run."""
         return [entry for entry in self.open_calls.values() if entry.state == "asked"]
 
+    def _take_said(self, message: UserMessage) -> None:
+        self.answer = None
+        if self.open_calls:  # between a call and its answer no API takes a message
+            self.said_meanwhile.append(message)
+        else:
+            self.transcript.append(message)
+
     def _take_reply(self, record: Replied) -> None:
         self.spend = self.spend + record.usage
         self.turns = record.turn
@@ -182,6 +195,7 @@ class RunState:
     def _take_result(self, record: ToolFinished) -> None:
         entry = self._step(record.call_id, "result" if record.ending in SETTLED else "no_result")
         entry.answer = ToolMessage(record.call_id, record.name, record.content, record.ending)
+        entry.unknown_results += record.ending == "unknown"
         if entry.state == "in_doubt":
             entry.why_in_doubt = (record.error or {}).get("text") or record.content
         self._close_reply()
@@ -209,7 +223,8 @@ class RunState:
         """Once all calls of the reply are settled, their answers join the conversation, in the reply's order."""
         entries = list(self.open_calls.values())
         if all(entry.state == "settled" and entry.answer for entry in entries):
-            self.transcript.append(*(entry.answer for entry in entries if entry.answer))
+            self.transcript.append(*(entry.answer for entry in entries if entry.answer), *self.said_meanwhile)
+            self.said_meanwhile = []
             for entry in entries:
                 if entry.answer and entry.answer.ending in RAN:
                     self.repeats[entry.call.identity] = self.repeats.get(entry.call.identity, 0) + 1

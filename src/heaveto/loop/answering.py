@@ -24,6 +24,7 @@ from ..scopes import current_cause, deadline, loop_waker, pending_cause, tasks
 from ..tools import Call, Effect, Tool, running
 from .events import ToolProgress, ToolRunning
 from .log import Log
+from .outcome import describe
 from .toolbox import Toolbox, finished_by_error
 
 __all__ = ["Answering", "call_for", "in_batches", "raise_pending_stop", "time_limit"]
@@ -51,17 +52,24 @@ class Answering:
     async def answer(self) -> None:
         """Give each call that is still to be run its result.
 
+        It ends early when a call does not know whether it did something: the ladder comes before the calls after it.
+
         Raises:
             ToolFatal: A tool cannot run at all; its neighbours have finished. Several come as an ExceptionGroup.
             ApprovalNeeded: A call waits for a person.
         """
+        self._marked.clear()
+        self._begun.clear()
         for batch in in_batches(self._log.state.asked(), self._toolbox.may_run_beside):
             ready = [each for entry in batch if (each := await self._prepare(entry))]
+            self._raise_fatal()
+            self._mark(ready)
             await self._log.commit()
             raise_pending_stop()
             await self._run_all(ready)
-            if self._fatal:
-                raise _joined(self._fatal)
+            self._raise_fatal()
+            if self._log.state.in_doubt():
+                return
 
     def answer_not_run(self, why: object) -> None:
         """Give each call that never began the result that says so. For when the run ends: no await."""
@@ -72,20 +80,23 @@ class Answering:
                 self._log.add(ToolFinished(call_id=entry.call.id, name=entry.call.name, ending="not_run", content=text))
 
     async def _prepare(self, entry: CallEntry) -> Ready | None:
-        """Check a call and add its marker; None when it has its result already. Nothing of it has begun."""
+        """Check a call; None when it has its result already. Nothing of it has begun."""
         try:
-            ready = await self._check(entry)
+            return await self._check(entry)
         except ApprovalNeeded:
             raise
         except Exception as error:  # boundary: a tool's bug must not end the run
             if isinstance(error, Stop) and current_cause() is not None:
                 raise
-            self._log.add(finished_by_error(entry.call, "read", error, 0.0))
+            self._log.add(self._failed(entry.call, "read", error, 0.0))
             return None
-        if ready.tool.effect != "read":
-            self._log.add(_marker(ready, ready.tool.effect))
-            self._marked.add(entry.call.id)
-        return ready
+
+    def _mark(self, ready: Sequence[Ready]) -> None:
+        """Add the markers, once no call of the batch waits for a person any more: a marked call counts as begun."""
+        for each in ready:
+            if each.tool.effect != "read":
+                self._log.add(_marker(each, each.tool.effect))
+                self._marked.add(each.asked.id)
 
     async def _check(self, entry: CallEntry) -> Ready:
         tool = self._toolbox.get(entry.call.name)
@@ -133,21 +144,30 @@ class Answering:
             try:
                 with time_limit(ready.tool), running(ready.call):
                     content = await ready.tool.run(ready.call, ready.arguments)
-            except anyio.get_cancelled_exc_class():
-                self._log.add(_stopped(ready, anyio.current_time() - started))
-                raise
             except Exception as error:  # boundary: a tool's bug must not end the run
-                self._log.add(self._failed(ready, error, anyio.current_time() - started))
+                self._log.add(self._raised(ready, error, anyio.current_time() - started))
                 return
+            except BaseException as error:  # a stop, or the program leaves
+                self._log.add(_stopped(ready, _cause_of(error), anyio.current_time() - started))
+                raise
             seconds = round(anyio.current_time() - started, 4)
             self._log.add(
                 ToolFinished(call_id=ready.asked.id, name=ready.asked.name, ending="ok", content=content, seconds=seconds)
             )
 
-    def _failed(self, ready: Ready, error: Exception, seconds: float) -> ToolFinished:
+    def _raised(self, ready: Ready, error: Exception, seconds: float) -> ToolFinished:
+        if isinstance(error, Stop) and (cause := current_cause()) is not None:
+            return _stopped(ready, cause, seconds)  # the tool looked before the loop told it; the next await tells the loop
+        return self._failed(ready.asked, ready.tool.effect, error, seconds)
+
+    def _failed(self, asked: ToolCall, effect: Effect, error: Exception, seconds: float) -> ToolFinished:
         if isinstance(error, ToolFatal):
             self._fatal.append(error)
-        return finished_by_error(ready.asked, ready.tool.effect, error, seconds)
+        return finished_by_error(asked, effect, error, seconds)
+
+    def _raise_fatal(self) -> None:
+        if self._fatal:
+            raise _joined(self._fatal)
 
 
 def in_batches(entries: Iterable[CallEntry], may_run_beside: Callable[[str], bool]) -> list[list[CallEntry]]:
@@ -201,9 +221,12 @@ def _marker(ready: Ready, effect: Effect) -> ToolStarted:
     return ToolStarted(call_id=ready.asked.id, name=ready.asked.name, effect=effect, key=ready.call.key, facts=facts)
 
 
-def _stopped(ready: Ready, seconds: float) -> ToolFinished:
-    cause = current_cause() or StoppedFromOutside()
-    text = f"stopped while it ran: {cause}"
+def _cause_of(error: BaseException) -> BaseException:
+    return (current_cause() or StoppedFromOutside()) if isinstance(error, anyio.get_cancelled_exc_class()) else error
+
+
+def _stopped(ready: Ready, cause: BaseException, seconds: float) -> ToolFinished:
+    text = f"stopped while it ran: {describe(cause)}"
     if ready.tool.effect != "read":
         text += "; it may have run in part or in full, so check before doing it again"
     return ToolFinished(

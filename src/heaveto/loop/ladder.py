@@ -16,13 +16,14 @@ from ..journal.records import ToolResolved
 from ..journal.state import CallEntry
 from ..scopes import current_cause, deadline
 from ..tools import Check, Tool, running
-from .answering import call_for
+from .answering import call_for, raise_pending_stop
 from .log import Log
 from .toolbox import Toolbox
 
 __all__ = ["RUNGS", "settle"]
 
 CHECK_SECONDS = 60.0  # a check only looks; one that takes longer is no answer
+MOST_UNKNOWN = 3  # a call that ran so often and never knew will not know the next time
 
 Verdict: TypeAlias = ToolResolved | None
 By: TypeAlias = Literal["not begun", "read", "idempotent", "check", "person", "model"]
@@ -47,8 +48,12 @@ class Case:
         why = self.entry.why_in_doubt or "the process ended while it ran"
         return f"{why} ({self.seen})" if self.seen else why
 
-    def again(self, by: By, evidence: str = "") -> ToolResolved:
+    def again(self, by: By, evidence: str = "") -> Verdict:
+        """Run it again, unless it has been run often enough to no avail: then a person has to look."""
         call = self.entry.call
+        if self.entry.unknown_results >= MOST_UNKNOWN:
+            self.seen = f"it was run {self.entry.unknown_results} times"
+            return None
         return ToolResolved(call_id=call.id, name=call.name, verdict="again", by=by, evidence=evidence)
 
 
@@ -57,8 +62,10 @@ async def settle(log: Log, toolbox: Toolbox) -> None:
 
     Raises:
         OutcomeUnknown: No rung could tell about this call; the run waits for a person. Those before it are settled.
+        Stop: The run is being stopped; no look begins after that.
     """
     for entry in log.state.in_doubt():
+        raise_pending_stop()
         case = Case(entry, toolbox.tools.get(entry.call.name), log, toolbox)
         verdict = await _first_verdict(case)
         if verdict is None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import anyio
 
+from ..causes import SaveTimeout
 from ..journal import Store, Summary
 from ..journal.records import DriveStarted, Record, RunFinished, encode_record
 from ..journal.state import RunState
-from ..scopes import wall_time
+from ..scopes import current_cause, wall_time
 from .events import Body, Emit, Event
 
 __all__ = ["Log"]
@@ -23,6 +24,7 @@ class Log:
     def __init__(self, store: Store, state: RunState, emit: Emit) -> None:
         self._store, self.state, self._emit = store, state, emit
         self._unsaved: list[Record] = []
+        self._saved = state.seq  # the number of the last record in the journal
         self._pieces = 0
         self.broken: BaseException | None = None  # why nothing more can be written
 
@@ -35,6 +37,7 @@ class Log:
         state = self.state
         records: list[Record] = [state.started, DriveStarted(epoch=1, model=model)]
         state.apply(records[1])
+        self._saved = 0
         await self._store.create(state.run_id, owner, [*map(encode_record, records)], summarize(state))
         self._publish(records)
 
@@ -63,7 +66,9 @@ class Log:
         try:
             await self._store.append(state.run_id, state.epoch, [*map(encode_record, records)], summarize(state))
         except anyio.get_cancelled_exc_class() as cancelled:
-            if cancelled.__cause__ is None:  # a native cancellation: the store finished first, then let it go on
+            if isinstance(cause := current_cause(), SaveTimeout):
+                self.broken = cause  # a store that its own limit does not end was left to itself
+            elif cancelled.__cause__ is None:  # a native cancellation: the store finished first, then let it go on
                 self._publish(records)
             raise
         except Exception as error:  # boundary: whatever the store says, the journal cannot be trusted to go on
@@ -74,12 +79,11 @@ class Log:
     def tell(self, body: Body) -> None:
         """Tell the watchers something that is not kept."""
         self._pieces += 1
-        state = self.state
-        self._emit(Event(f"{state.seq - len(self._unsaved)}.{self._pieces}", state.run_id, wall_time(), False, body))
+        self._emit(Event(f"{self._saved}.{self._pieces}", self.state.run_id, wall_time(), False, body))
 
     def _publish(self, records: list[Record]) -> None:
-        self._pieces = 0
-        first = self.state.seq - len(self._unsaved) - len(records) + 1
+        first = self._saved + 1
+        self._saved, self._pieces = self._saved + len(records), 0
         now = wall_time()
         for seq, record in enumerate(records, first):
             self._emit(Event(str(seq), self.state.run_id, now, True, record))

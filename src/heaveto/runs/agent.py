@@ -12,12 +12,12 @@ from typing import Any, Literal, Self
 
 import anyio
 
-from ..causes import Cancelled
+from ..causes import Cancelled, Stop
 from ..journal import Store, open_store
 from ..journal.records import RunStarted
 from ..loop.budget import check_price
 from ..loop.log import Log
-from ..loop.outcome import Outcome, Report
+from ..loop.outcome import Outcome, Report, describe
 from ..loop.toolbox import Approve, Toolbox, by_name
 from ..loop.turn import Loop
 from ..messages import Limits, Spend
@@ -26,7 +26,7 @@ from ..retry import RetryPolicy
 from ..scopes import Slots, finish, tasks
 from ..tools import Tool
 from .opening import begin, take_up
-from .run import Run
+from .run import Run, cause_of
 from .signals import signals_to
 from .watchers import Watchers
 
@@ -219,8 +219,10 @@ class Agent:
             group.start_soon(run.drive, name=f"run {run.id}")
             try:
                 yield run
-            finally:
-                run.cancel(Cancelled("the block that started the run was left", "the program"))
+            except BaseException as error:
+                run.cancel(_why_left(error))
+                raise
+            run.cancel(Cancelled("the block that started the run was left", "the program"))
 
 
 class _SharedStore:
@@ -250,6 +252,14 @@ class _SharedStore:
 def new_run_id() -> str:
     """A new name for a run: ten letters and digits, short enough to be typed and never made twice in practice."""
     return "".join(secrets.choice(_ALPHABET) for _ in range(10))
+
+
+def _why_left(error: BaseException) -> Stop:
+    """The cause of a run whose block raised: what stopped the block, if it was that."""
+    cause = cause_of(error)
+    if cause is not error and isinstance(cause, Stop):
+        return cause
+    return Cancelled(f"the block that started the run failed: {describe(error)}", "the program")
 
 
 def _result(outcome: Outcome) -> Result:

@@ -6,17 +6,19 @@ import copy
 
 import anyio
 
-from ..causes import Cancelled, Described, Shutdown, Stop, StoppedFromOutside
+from ..causes import Cancelled, Described, SaveTimeout, Shutdown, Stop, StoppedFromOutside
 from ..errors import RunDeadline, Waiting
 from ..loop.log import Log
-from ..loop.outcome import Outcome, Report, conclude, is_resumable, kind_of
+from ..loop.outcome import Outcome, Report, branches, conclude, describe, is_resumable, kind_of
 from ..loop.turn import Loop
 from ..scopes import Scope, current_cause, deadline, finish, graced
 from .watchers import Events, Watchers
 
-__all__ = ["Run"]
+__all__ = ["Run", "cause_of"]
 
-SAVE_SECONDS = 15.0  # the store's own limit is 10; this one is for the rest of ending well
+SAVE_SECONDS = 15.0  # to write the end down; the store's own limit is 10, this one is for a store that has none
+RELEASE_SECONDS = 5.0  # to let another process have the run at once
+END_SECONDS = SAVE_SECONDS + RELEASE_SECONDS + 1.0  # never reached, unless a bug of ours waits for something else
 
 
 class Run:
@@ -73,12 +75,12 @@ class Run:
                     self._scope.cancel(cause)
                 await self._within_limits()
         except Exception as error:  # boundary: whatever it was, the run ends with an outcome
-            await finish(SAVE_SECONDS, self._conclude, error)
+            await finish(END_SECONDS, self._conclude, error)
         except BaseException as error:
-            await finish(SAVE_SECONDS, self._conclude, _cause_of(error))
+            await finish(END_SECONDS, self._conclude, cause_of(error))
             raise
         else:
-            await finish(SAVE_SECONDS, self._conclude, None)
+            await finish(END_SECONDS, self._conclude, None)
 
     async def _within_limits(self) -> None:
         limit = self._state.limits.seconds
@@ -100,36 +102,49 @@ class Run:
             self._ended.set()
 
     async def _save_end(self, error: BaseException | None) -> BaseException | None:
-        log = self._log
-        if error is not None and not isinstance(error, Waiting) and log.broken is None:
-            self._loop.answering.answer_not_run(error)
-        log.add(conclude(self._state, error, self._seconds()))
+        """Write the end down; returns why the run ended, which is the failure to do so when there is one."""
+        seconds = self._state.seconds + anyio.current_time() - self._began
         try:
-            await log.commit()
+            await self._write_end(error, seconds)
         except Exception as failed:  # boundary: the journal is gone, and that has to be told all the same
-            if error is None or log.broken is not error:
-                error = failed
-            finished = conclude(self._state, error, self._seconds())
+            error = _unsaved_because(failed, error)
+            finished = conclude(self._state, error, seconds)
             self._state.finished = finished
-            log.tell(finished)
-        else:
-            await log.release()
+            self._log.tell(finished)
+        try:
+            with deadline(RELEASE_SECONDS):
+                await self._log.release()
+        except Exception:  # noqa: S110 - boundary: the end is told; others have the run when this process is gone
+            pass
         return error
 
-    def _seconds(self) -> float:
-        earlier = 0.0 if self._state.finished else self._state.seconds
-        return earlier + anyio.current_time() - self._began
+    async def _write_end(self, error: BaseException | None, seconds: float) -> None:
+        if error is not None and not isinstance(error, Waiting) and self._log.broken is None:
+            self._loop.answering.answer_not_run(describe(error))
+        self._log.add(conclude(self._state, error, seconds))
+        with deadline(SAVE_SECONDS, SaveTimeout(SAVE_SECONDS)):
+            await self._log.commit()
 
     def _outcome(self, error: BaseException | None) -> Outcome:
         report = Report.of(self._state, resumable=is_resumable(error))
         kind = kind_of(error)
-        if isinstance(error, Described):
-            error = copy.copy(error) if isinstance(error, Stop) else error
-            error.report = report
+        for each in branches(error):
+            if isinstance(each, Described):
+                each.report = report
         cause = error if isinstance(error, Stop) else None
         text = self._state.answer or "" if kind == "answered" else ""
         return Outcome(kind=kind, text=text, cause=cause, error=None if cause else error, report=report)
 
 
-def _cause_of(error: BaseException) -> BaseException:
-    return (current_cause() or StoppedFromOutside()) if isinstance(error, anyio.get_cancelled_exc_class()) else error
+def cause_of(error: BaseException) -> BaseException:
+    """The error itself; of a cancellation its cause, as a copy, since one cause may stop many runs."""
+    if not isinstance(error, anyio.get_cancelled_exc_class()):
+        return error
+    return copy.copy(current_cause()) or StoppedFromOutside()
+
+
+def _unsaved_because(failed: Exception, error: BaseException | None) -> Exception:
+    """The failure to write the end down, with a note of what the end was."""
+    if error is not None and failed is not error:
+        failed.add_note(f"while saving how the run ended: {describe(error)}")
+    return failed
