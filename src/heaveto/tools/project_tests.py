@@ -1,9 +1,9 @@
-"""A script for the interpreter of somebody's project: `python project_tests.py SECONDS SCRATCH ONLY` in its folder.
+"""A script for the interpreter of somebody's project: `python project_tests.py UNTIL SCRATCH ONLY` in its folder.
 
 - It runs the tests with pytest where this interpreter has it, else with unittest, and tells what happens on what was its
   standard output, one JSON object a line. What the tests themselves print goes to standard error.
-- After SECONDS the interpreter writes every thread's stack to the same place and ends; that works from C, so also where
-  a test holds the interpreter's lock. The last line before it names the test.
+- At UNTIL, by the machine's monotonic clock, the interpreter writes every thread's stack to the same place and ends. That
+  works from C, so also where a test holds the interpreter's lock. The last line before it names the test.
 - No bytecode of the project is read or written: Python compares a source file's size and second, so after an edit of the
   same size within a second it would run the old code. That of libraries is read: without it pytest takes seconds to start.
 - Standard library only, and nothing newer than Python 3.9: the project's interpreter may be old.
@@ -26,7 +26,7 @@ import unittest
 from collections.abc import Iterator
 from typing import Any
 
-EXIT_SECONDS = 5.0  # a thread of a test that does not end must not hold the results, which are all out by then
+EXIT_SECONDS = 3.0  # a thread of a test that does not end must not hold the results, which are all out by then
 MAX_TEXT = 20_000  # characters of one failure that are handed on
 NO_TESTS = 5  # pytest's exit status for it
 SKIPPED_FOLDERS = {"__pycache__", "node_modules", "site-packages", "build", "dist"}
@@ -50,9 +50,8 @@ class Channel:
 class Limit:
     """The time after which the interpreter shows where it is, and ends."""
 
-    def __init__(self, seconds: float, channel: Channel) -> None:
-        self._until = time.monotonic() + seconds
-        self._channel = channel
+    def __init__(self, until: float, channel: Channel) -> None:
+        self._until, self._channel = until, channel
 
     def arm(self) -> None:
         """There is one such timer in a process, and others cancel it (pytest does, after a failure): so again and again."""
@@ -346,11 +345,11 @@ def find_pytest() -> Any:
 
 
 def main() -> None:
-    seconds, scratch, only = float(sys.argv[1]), sys.argv[2], sys.argv[3]
+    until, scratch, only = float(sys.argv[1]), sys.argv[2], sys.argv[3]
     sys.path[0] = os.getcwd()  # as `python -m` has it, instead of the folder of this file
     sys.argv[1:] = []
     channel = Channel()
-    limit = Limit(seconds, channel)
+    limit = Limit(until, channel)
     limit.arm()
     use_no_bytecode(scratch)
     pytest = find_pytest()

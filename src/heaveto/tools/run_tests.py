@@ -122,7 +122,7 @@ class _PythonTests:
         events = TestEvents()
         env = child_environment({**interpreter.variables, "PYTHONDONTWRITEBYTECODE": "1"})
         with _scratch_folder() as scratch:
-            argv = [interpreter.path, str(SCRIPT), str(inner), str(scratch), only]
+            argv = [interpreter.path, str(SCRIPT), str(time.monotonic() + inner), str(scratch), only]
             try:
                 result = await self._run(argv, env, call, events)
             except TestsTimedOut as error:
