@@ -7,6 +7,7 @@ that may or may not have changed it, and until it has been read again no report 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -27,7 +28,8 @@ class Knowledge:
         listing: The project's files; None before they were listed.
         originals: Each read file's text as it was when the task began.
         now: The same files as they are, as far as known.
-        asked: The files that reading was asked of, readable or not.
+        asked: How often each file was asked for, readable or not.
+        listings: How often the list was asked for.
         doubtful: Files that must be read again.
         reports: State -> what the tests said of it.
         trouble: The last words of tests that could not be run, and how many times in a row.
@@ -38,7 +40,8 @@ class Knowledge:
     listing: list[str] | None = None
     originals: dict[str, str] = field(default_factory=dict)
     now: dict[str, str] = field(default_factory=dict)
-    asked: set[str] = field(default_factory=set)
+    asked: Counter[str] = field(default_factory=Counter)
+    listings: int = 0
     doubtful: set[str] = field(default_factory=set)
     reports: dict[State, Report] = field(default_factory=dict)
     trouble: list[str] = field(default_factory=list)
@@ -90,20 +93,20 @@ def learn(steps: Iterable[Step]) -> Knowledge:
 
 
 def _learn_listing(known: Knowledge, answer: str) -> None:
+    known.listings += 1
     lines = [line for line in answer.split("\n") if line and not line.startswith("... ")]
-    if any(" " in line and ":" in line for line in lines[:1]):  # an error's sentence, not a path
-        lines = []
-    known.listing = lines
+    if any(path.endswith(".py") for path in lines):  # an error's sentence names no path of its own on a line
+        known.listing = lines
 
 
 def _learn_file(known: Knowledge, step: Step) -> None:
     path, page = str(step.arguments.get("path", "")), read_page(step.answer)
-    known.asked.add(path)
+    known.asked[path] += 1
     if page is None:
         if path in known.doubtful:
             _refused(known, step.answer)
         return
-    if page.first == 1:
+    if page.first <= 1:  # an empty file has the lines 0-0
         known.pages[path] = list(page.lines)
     elif page.first == len(known.pages.get(path, ())) + 1:
         known.pages[path] += page.lines

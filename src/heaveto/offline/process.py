@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import selectors
 import subprocess
@@ -15,6 +16,7 @@ from typing import IO, Self
 
 from ..errors import ConfigError
 from ..models.client import ChatModel
+from ..models.limits import CallLimits
 from ..models.protocol import ModelStream, Request
 from ..scopes import call_in_thread, finish
 from .engine import MODEL
@@ -23,6 +25,7 @@ from .server import PACE_VARIABLE, TOKEN_VARIABLE
 __all__ = ["OfflineModel", "OfflineServer", "model"]
 
 CHUNK_SECONDS = 0.005  # a pace at which people see text come, and that costs a demo little
+LONGEST_PAUSE = 60.0  # seconds; beyond it a reply of some hundred pieces takes hours
 START_SECONDS = 20.0  # a child starts in a tenth of a second; a busy machine may need many times that
 STOP_SECONDS = 2.0  # for the child to notice that its pipe is closed, before it is killed
 BOOT = "import sys; sys.path.append(sys.argv[1]); from heaveto.offline.server import main; main()"
@@ -128,10 +131,11 @@ class OfflineModel:
 
     Args:
         server: The API's process; it is started with the first call, and again should it have died.
+        limits: Time limits of a call.
     """
 
-    def __init__(self, server: OfflineServer) -> None:
-        self.server = server
+    def __init__(self, server: OfflineServer, limits: CallLimits | None = None) -> None:
+        self.server, self.limits = server, limits
         self._client: ChatModel | None = None
 
     @property
@@ -160,6 +164,7 @@ class OfflineModel:
                 provider="offline",
                 base_url=base_url,
                 key=self.server.token,
+                limits=self.limits,
                 api_reports_cost=True,
                 exchange=self._client.exchange if self._client else None,
             )
@@ -174,10 +179,26 @@ class OfflineModel:
             await finish(START_SECONDS + STOP_SECONDS, self.server.stop)
 
 
-def model(*, chunk_seconds: float = CHUNK_SECONDS) -> OfflineModel:
+def model(*, chunk_seconds: float | None = None, limits: CallLimits | None = None) -> OfflineModel:
     """The offline model: a small repair engine behind a real HTTP server in a child process of this one.
 
     Args:
-        chunk_seconds: The pause between two pieces of a streamed reply; larger for a demonstration.
+        chunk_seconds: The pause between two pieces of a streamed reply; larger for a demonstration. By default what
+            HEAVETO_OFFLINE_CHUNK_SECONDS says, else 0.005.
+        limits: Time limits of a call.
+
+    Raises:
+        ConfigError: When HEAVETO_OFFLINE_CHUNK_SECONDS is no number of seconds.
     """
-    return OfflineModel(OfflineServer(chunk_seconds))
+    return OfflineModel(OfflineServer(_pace() if chunk_seconds is None else chunk_seconds), limits)
+
+
+def _pace() -> float:
+    text = os.environ.get(PACE_VARIABLE) or repr(CHUNK_SECONDS)
+    try:
+        seconds = float(text)
+    except ValueError as error:
+        raise ConfigError(f'{PACE_VARIABLE} is "{text}"', "give seconds, such as 0.05") from error
+    if not 0 <= seconds <= LONGEST_PAUSE:
+        raise ConfigError(f"{PACE_VARIABLE} is {text}", f"give seconds from 0 to {LONGEST_PAUSE:g}")
+    return seconds

@@ -12,6 +12,7 @@ from .source import Source, is_test_file
 __all__ = ["files_to_read"]
 
 SMALL = 16  # Python files that are read at once, without asking which matter
+TWICE = 2  # times that a file is asked for: a stop may have come before the first
 AT_ONCE = 12  # files a reply
 ENOUGH = 40  # files in all; a bug that needs more to be seen is beyond small edits
 
@@ -19,7 +20,7 @@ ENOUGH = 40  # files in all; a bug that needs more to be seen is beyond small ed
 def files_to_read(known: Knowledge, report: Report) -> list[str]:
     """Paths not asked for yet, the most telling first; empty when enough is known."""
     listing = [path for path in known.listing or () if path.endswith(".py") and path != "setup.py"]
-    fresh = [path for path in _wanted(known, report, listing) if path not in known.asked]
+    fresh = [path for path in _wanted(known, report, listing) if path not in known.now and known.asked[path] < TWICE]
     return list(dict.fromkeys(fresh))[: max(0, min(AT_ONCE if len(listing) > SMALL else SMALL, ENOUGH - len(known.asked)))]
 
 

@@ -49,7 +49,7 @@ def next_targets(known: Knowledge) -> list[Target]:
 def passing_state(known: Knowledge) -> State | None:
     """A state in which every test passed that there was at the start."""
     first = known.reports.get(ORIGINAL)
-    least = first.failed + first.passed if first else 0
+    least = first.failed + first.passed if first and first.passed else 1  # files that cannot be imported count otherwise
     return next((state for state, report in known.reports.items() if report.good and report.passed >= least), None)
 
 

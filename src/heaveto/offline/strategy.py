@@ -49,7 +49,7 @@ def next_reply(request: Mapping[str, Any]) -> Said:
     if known.turns == 0:
         looks = (ToolUse("list_files", {}),) if "list_files" in tools else ()
         return Said(wording.hello(), (*looks, RUN_TESTS))
-    return _in_doubt(known) or _finished(known) or _look(known) or _try(known) or _give_up(known)
+    return _in_doubt(known) or _finished(known) or _look(known, tools) or _try(known) or _give_up(known)
 
 
 def _in_doubt(known: Knowledge) -> Said | None:
@@ -95,7 +95,9 @@ def _finished(known: Knowledge) -> Said | None:
     return Said("Going back to the edit that passed.", tuple(_moves(known, [good])))
 
 
-def _look(known: Knowledge) -> Said | None:
+def _look(known: Knowledge, tools: set[str]) -> Said | None:
+    if known.listing is None and known.listings < PATIENCE and "list_files" in tools:
+        return Said("Listing the files.", (ToolUse("list_files", {}),))
     unread = [path for path in sorted(known.asked) if known.unread(path)]
     paths = unread or files_to_read(known, known.reports[ORIGINAL])
     if not paths:

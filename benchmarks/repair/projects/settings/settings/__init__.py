@@ -1,0 +1,3 @@
+from .loader import load
+
+__all__ = ["load"]

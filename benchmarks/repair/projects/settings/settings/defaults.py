@@ -1,0 +1,1 @@
+DEFAULTS = {"host": "localhost", "port": 8080, "debug": False}
