@@ -86,18 +86,37 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def descendants_of_session(marker: str) -> list[int]:
-    """The processes whose environment has the marker: whatever a command of ours started, however it detached."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            try:
-                environ = (entry / "environ").read_bytes()
-            except OSError:
-                continue
-            if marker.encode() in environ:
-                found.append(int(entry.name))
-    return found
+class ProcessTree:
+    """The processes below one, each with its start time, so that a number that is given out again is not taken for it."""
+
+    def __init__(self, root: int) -> None:
+        parents = {pid: stat for pid in _pids() if (stat := _parent_and_start(pid))}
+        found = {root}
+        while more := {pid for pid, (parent, _) in parents.items() if parent in found} - found:
+            found |= more
+        self.started = {pid: parents[pid][1] for pid in found if pid in parents}
+
+    def alive(self) -> list[int]:
+        """Those that still run; a zombie does not."""
+        return [pid for pid, started in self.started.items() if (stat := _parent_and_start(pid)) and stat[1] == started]
+
+
+def _pids() -> list[int]:
+    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def _parent_and_start(pid: int) -> tuple[int, str] | None:
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else (int(fields[1]), fields[19])
+
+
+@pytest.fixture
+def process_tree() -> type[ProcessTree]:
+    """`process_tree(pid)` takes down the processes below one; `alive()` says which of them still run."""
+    return ProcessTree
 
 
 def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
@@ -108,11 +127,10 @@ def wait_until(condition: Callable[[], object], seconds: float = 20.0) -> None:
         time.sleep(0.02)
 
 
-def read_events(process: subprocess.Popen[str]) -> Iterator[dict[str, Any]]:
-    """The events of a `--json` run as they come."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        yield json.loads(line)
+@pytest.fixture
+def until() -> Callable[..., None]:
+    """`until(condition)` waits for something that another process does."""
+    return wait_until
 
 
 CHUNK = b'data: {"id":"x","choices":[{"index":0,"delta":{"content":"half an "},"finish_reason":null}]}\n\n'

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+
 class Row(NamedTuple):
     behaviour: str
     status: int
