@@ -33,7 +33,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import ClassVar, TypeVar
 
-from .causes import DeadlinePassed, Described, in_seconds
+from .causes import DeadlinePassed, Described, in_seconds, to_data
 
 __all__ = [
     "APIError",
@@ -364,7 +364,7 @@ class GaveUp(AgentError):
 
     def __str__(self) -> str:
         times = "attempt" if self.attempts == 1 else "attempts"
-        return f"gave up after {self.attempts} {times}: {self.why}: {self.last}"
+        return f"gave up after {self.attempts} {times}: {self.why}: {to_data(self.last)['text']}"
 
     @property
     def retryable(self) -> bool:

@@ -197,7 +197,7 @@ def why(subject: Outcome | BaseException | None) -> str:
 def describe(error: BaseException) -> str:
     """An error as a path from the outside in, without repeats."""
     if isinstance(error, BaseExceptionGroup):
-        return "; ".join(dict.fromkeys(describe(each) for each in error.exceptions))
+        return "; ".join(dict.fromkeys(describe(each) for each in branches(error)))
     if isinstance(error, Described):
         return str(error)
     text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
