@@ -26,7 +26,8 @@ FLOORS = (
     "cli",
     "testing",
     "__main__",
-    "__init__",  # the surface: it may name everything
+    "__init__",  # the surface, and the command as a module: they may name everything
+    "__main__",
 )
 PACKAGE = "heaveto"
 SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
