@@ -45,7 +45,7 @@ class Project:
         if self.files[path].count(old) != 1:
             return f"old occurs {self.files[path].count(old)} times in {path}; make it unique"
         self.files[path] = self.files[path].replace(old, new)
-        return f"edited {path}, line 1: 1 lines replaced by 1"
+        return f"edited {path}, line 1: 1 line replaced by 1"
 
     def run_tests(self) -> str:
         self.test_runs += 1

@@ -306,8 +306,8 @@ def test_edit(call: Call) -> None:
     put(call, {"a.py": "one\ntwo\nthree\nfour\n"})
     assert edit_file(call, "a.py", "two\nthree\n", "2\n") == "edited a.py, line 2: 2 lines replaced by 1"
     assert content_of(call, "a.py") == b"one\n2\nfour\n"
-    assert edit_file(call, "a.py", "ou", "OU") == "edited a.py, line 3: 1 lines replaced by 1"
-    assert edit_file(call, "a.py", "2\n", "") == "edited a.py, line 2: 1 lines replaced by 0"
+    assert edit_file(call, "a.py", "ou", "OU") == "edited a.py, line 3: 1 line replaced by 1"
+    assert edit_file(call, "a.py", "2\n", "") == "edited a.py, line 2: 1 line replaced by 0"
     assert content_of(call, "a.py") == b"one\nfOUr\n"
 
 
@@ -408,9 +408,9 @@ NEW: dict[str, Any] = {"path": "new/a", "content": "2\n"}
 @pytest.mark.parametrize(
     ("tool", "arguments", "before", "result"),
     [
-        (edit_file, EDIT, b"1\n", "edited a, line 1: 1 lines replaced by 1"),
-        (write_file, WRITE, b"1\n", "wrote a: 1 lines"),
-        (write_file, NEW, None, "wrote new/a: 1 lines"),
+        (edit_file, EDIT, b"1\n", "edited a, line 1: 1 line replaced by 1"),
+        (write_file, WRITE, b"1\n", "wrote a: 1 line"),
+        (write_file, NEW, None, "wrote new/a: 1 line"),
     ],
 )
 async def test_plan_run_and_check(call: Call, tool: Tool, arguments: Any, before: bytes | None, result: str) -> None:

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from decimal import Decimal
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Self
@@ -17,6 +18,7 @@ from typing import IO, Self
 from ..errors import ConfigError
 from ..models.client import ChatModel
 from ..models.limits import CallLimits
+from ..models.prices import Price
 from ..models.protocol import ModelStream, Request
 from ..scopes import call_in_thread, finish
 from .engine import MODEL
@@ -28,6 +30,7 @@ CHUNK_SECONDS = 0.005  # a pace at which people see text come, and that costs a 
 LONGEST_PAUSE = 60.0  # seconds; beyond it a reply of some hundred pieces takes hours
 START_SECONDS = 20.0  # a child starts in a tenth of a second; a busy machine may need many times that
 STOP_SECONDS = 2.0  # for the child to notice that its pipe is closed, before it is killed
+FREE = Price(Decimal(0), Decimal(0))
 BOOT = "import sys; sys.path.append(sys.argv[1]); from heaveto.offline.server import main; main()"
 
 
@@ -166,6 +169,7 @@ class OfflineModel:
                 key=self.server.token,
                 limits=self.limits,
                 api_reports_cost=True,
+                price=FREE,  # of a call that was cut before the server told
                 exchange=self._client.exchange if self._client else None,
             )
         return self._client

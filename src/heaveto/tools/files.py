@@ -255,14 +255,18 @@ def _edit(workspace: Workspace, arguments: Mapping[str, Any], data: bytes) -> tu
     name = _name(workspace.resolve(arguments["path"]))
     text, bom = decode_text(name, data)
     edit = replace_once(name, text, arguments["old"], arguments["new"])
-    result = f"edited {name}, line {edit.line}: {edit.replaced} lines replaced by {edit.by}"
+    result = f"edited {name}, line {edit.line}: {_lines(edit.replaced)} replaced by {edit.by}"
     return bom + _encode(edit.text), result
 
 
 def _write(workspace: Workspace, arguments: Mapping[str, Any]) -> tuple[bytes, str]:
     content = arguments["content"]
     name = _name(workspace.resolve(arguments["path"]))
-    return _encode(content), f"wrote {name}: {len(split_lines(content))} lines"
+    return _encode(content), f"wrote {name}: {_lines(len(split_lines(content)))}"
+
+
+def _lines(count: int) -> str:
+    return "1 line" if count == 1 else f"{count} lines"
 
 
 def _encode(text: str) -> bytes:
