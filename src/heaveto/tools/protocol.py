@@ -43,7 +43,8 @@ class Check:
     """What a tool found out about a call of its own that was cut off.
 
     Attributes:
-        verdict: "done": it took effect, `text` is its result; "not_done": it did not, and may be run; "unknown": cannot tell.
+        verdict: "done": it took effect, `text` is its result. "not_done": it did not, and may be run. "unknown": it
+            cannot tell.
         text: The result that the model reads, or what was seen instead.
     """
 
