@@ -15,7 +15,7 @@ def replacements(before: str, after: str) -> Iterator[tuple[str, str]]:
     current, wanted = before.split("\n"), after.split("\n")
     while current != wanted:
         start, end, low, high = _last_hunk(current, wanted)
-        first, last = _unique(current, start, end)
+        first, last = _unique(current, start, end, alone=low < high)
         old = "\n".join(current[first:last])
         current = [*current[:start], *wanted[low:high], *current[end:]]
         yield old, "\n".join(current[first : last + high - low - (end - start)])
@@ -33,14 +33,20 @@ def _last_hunk(current: Sequence[str], wanted: Sequence[str]) -> tuple[int, int,
     return hunks[-1]
 
 
-def _unique(lines: Sequence[str], first: int, last: int) -> tuple[int, int]:
-    """The span, widened line by line on both sides until its text occurs once."""
+def _unique(lines: Sequence[str], first: int, last: int, *, alone: bool) -> tuple[int, int]:
+    """The span, widened line by line on both sides until its text occurs once.
+
+    Args:
+        alone: Whether the span itself will do. Lines that go without others in their place take a neighbour along, whose
+            line break goes with them.
+    """
     text = "\n".join(lines)
     upwards = True
     while True:
         old = "\n".join(lines[first:last])
-        if old.strip() and text.count(old) == 1:
+        if alone and old.strip() and text.count(old) == 1:
             return first, last
+        alone = True
         if first == 0 and last == len(lines):
             return first, last
         if (upwards and first > 0) or last == len(lines):

@@ -40,7 +40,7 @@ LIKELY: Mapping[str, Mapping[str, float]] = {
     "other fraction": {"arithmetic": 1.5, "function": 2, "unwrapped": 3, "conversion": 3, "grouping": 1.6},
     "other words": {
         "augmented": 1.5, "dropped value": 1.5, "method": 1.2, "word": 1.6, "hinted word": 1.5, "swapped values": 1.5,
-        "swapped arguments": 1.4, "variable": 1.2,
+        "swapped arguments": 1.4, "variable": 1.8,
     },
     "nothing raised": {
         "boundary": 2, "comparison": 1.5, "conjunction": 1.8, "negation": 1.5, "unraised": 6, "caught": 1.5,

@@ -6,6 +6,7 @@ import ast
 import builtins
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from difflib import SequenceMatcher, get_close_matches
@@ -54,8 +55,9 @@ def _agreed(place: Place, pairs: list[tuple[Any, Any]]) -> Iterator[Edit]:
         once = {(edit.start, edit.end, edit.new): edit for edit in _from_values(place, *pair)}
         for key, edit in once.items():
             found.setdefault(key, []).append(edit)
+    explained = Counter(kind for pair in pairs for kind in {edit.kind for edit in _from_values(place, *pair)})
     for edits in found.values():
-        yield replace(edits[0], weight=edits[0].weight * (len(edits) / len(pairs)) ** 2)
+        yield replace(edits[0], weight=edits[0].weight * (len(edits) / explained[edits[0].kind]) ** 2)
 
 
 def _at_lines(place: Place, failure: Failure) -> set[int]:
@@ -188,7 +190,8 @@ def _in_literals(place: Place, old: str, new: str) -> Iterator[Edit]:
                 share = len(old) / (len(code) - 2)
                 if not old.strip() and share < 1:
                     continue
-                yield Edit(start + at, start + at + len(old), new, "hinted word", node.lineno, 0.3 + 0.7 * share)
+                weight = 0.1 if isinstance(place.source.parents.get(node), ast.Subscript) else 0.1 + 0.9 * share
+                yield Edit(start + at, start + at + len(old), new, "hinted word", node.lineno, weight)
 
 
 def _number_edits(place: Place, got: float, want: float) -> Iterator[Edit]:

@@ -10,6 +10,7 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 
 from ..source import Edit, Function
+from .constants import indexes
 from .rules import Place, rule
 
 NEAR = 6  # alternatives tried for one name, the likeliest
@@ -126,6 +127,8 @@ def twins(place: Place, node: ast.BinOp | ast.Compare) -> Iterator[Edit]:
                 found = variables(place, each)
             elif isinstance(each, ast.Attribute):
                 found = attributes(place, each)
+            elif isinstance(each, ast.Subscript):
+                found = (replace(edit, weight=3 * edit.weight) for edit in indexes(place, each))
             else:
                 continue
             yield from (replace(edit, kind="twin") for edit in found)

@@ -129,6 +129,14 @@ def returned(place: Place, node: ast.Return) -> Iterator[Edit]:
         yield place.swap(value, f"-{place.operand(value)}", "sign", 0.2)
 
 
+@rule(ast.Lambda)
+def sort_keys(place: Place, node: ast.Lambda) -> Iterator[Edit]:
+    """A key that sorts the wrong way, alone or as a part of a tuple."""
+    for part in node.body.elts if isinstance(node.body, ast.Tuple) else [node.body]:
+        if isinstance(part, (ast.Name, ast.Attribute, ast.Subscript, ast.Call)):
+            yield place.swap(part, f"-{place.code(part)}", "order")
+
+
 @rule(ast.comprehension)
 def filters(place: Place, node: ast.comprehension) -> Iterator[Edit]:
     for test in node.ifs:
