@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..errors import AgentError, ConfigError, CostBudget, MaxTurns, TokenBudget
 from ..journal.state import RunState
 from ..messages import Limits
+from ..models import Model
 
 __all__ = ["check_price", "exhausted"]
 
@@ -22,14 +23,14 @@ def exhausted(state: RunState) -> AgentError | None:
     return None
 
 
-def check_price(limits: Limits, model: str, reports_cost: bool) -> None:
+def check_price(limits: Limits, model: Model) -> None:
     """Refuse a dollar limit that could not be kept, since nobody knows what a call costs.
 
     Raises:
         ConfigError: Naming the ways out.
     """
-    if limits.usd is not None and not reports_cost:
+    if limits.usd is not None and not model.reports_cost:  # asking may load a price table
         raise ConfigError(
-            f"a dollar limit needs a price, and nobody knows what {model} costs",
+            f"a dollar limit needs a price, and nobody knows what {model.name} costs",
             "give the model its price=, limit turns or tokens instead, or use an API that reports the cost",
         )

@@ -43,7 +43,7 @@ class ChatModel:
 
     Args:
         model: The model's name at the provider.
-        provider: The provider's name, for errors and prices.
+        provider: The provider's name, for errors.
         base_url: The API's address, to which `/chat/completions` is added.
         key: Sent as a bearer token; None sends none.
         headers: Further headers; they may hold keys, so they are not shown either.
@@ -52,7 +52,7 @@ class ChatModel:
         price: Dollars for a million tokens, where the API does not say what a call costs.
         api_reports_cost: Whether it does.
         exchange: How requests are sent; httpx2 by default.
-        price_provider: The provider's name in the price table, where it is another one.
+        price_provider: The provider's name in the price table, which is loaded when it is first asked; empty for none.
         max_tokens_field: The API's name for the most output tokens.
         options: Further fields of each request's body, such as `temperature`.
     """
@@ -77,7 +77,7 @@ class ChatModel:
         self.model, self.provider, self.streamed = model, provider, stream
         self.limits = limits or CallLimits()
         self.price, self._api_reports_cost = price, api_reports_cost
-        self._price_provider = price_provider or provider
+        self._price_provider = price_provider
         self.url = _endpoint(base_url)
         self._headers = _headers(provider, key, headers, stream=stream)
         self._secret = key
@@ -105,7 +105,9 @@ class ChatModel:
 
     def cost(self, usage: Usage) -> Decimal | None:
         """Dollars by the price that was given, else by the table; None where neither knows."""
-        return self.price.cost(usage) if self.price else listed_cost(usage, self.model, self._price_provider)
+        if self.price is not None:
+            return self.price.cost(usage)
+        return listed_cost(usage, self.model, self._price_provider) if self._price_provider else None
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[ChatStream]:

@@ -30,7 +30,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         base_url_variable: The one that replaces `base_url`; empty where there is none.
         options: Fields that every request has, and `stream_options` those that a streamed one has besides.
         reports_cost: Whether the API tells what a call cost.
-        price_provider: The provider's name in the price table, where it is another one.
+        price_provider: The provider's name in the price table; None for the same one, empty where the table has none.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
     stream_options: dict[str, Any] = msgspec.field(default_factory=lambda: {"stream_options": {"include_usage": True}})
     reports_cost: bool = False
-    price_provider: str = ""
+    price_provider: str | None = None
 
 
 PROVIDERS: dict[str, Provider] = {
@@ -67,7 +67,12 @@ PROVIDERS: dict[str, Provider] = {
         Provider(name="mistral", base_url="https://api.mistral.ai/v1", key_variable="MISTRAL_API_KEY", stream_options={}),
         Provider(name="together", base_url="https://api.together.xyz/v1", key_variable="TOGETHER_API_KEY"),
         Provider(name="xai", base_url="https://api.x.ai/v1", key_variable="XAI_API_KEY", price_provider="x-ai"),
-        Provider(name="ollama", base_url="http://localhost:11434/v1", base_url_variable="OLLAMA_BASE_URL"),
+        Provider(
+            name="ollama",
+            base_url="http://localhost:11434/v1",
+            base_url_variable="OLLAMA_BASE_URL",
+            price_provider="",
+        ),
     )
 }
 
@@ -133,7 +138,7 @@ def compatible(
     Args:
         base_url: The API's address, such as "http://localhost:8000/v1".
         key: Sent as a bearer token; None sends none.
-        provider: A name for errors; the host by default.
+        provider: A name for errors, and for prices where the table has it; the host by default, which it has not.
         headers: Further headers, for an API that takes its key elsewhere.
         stream: Whether replies are streamed.
         limits: Time limits of a call.
@@ -147,7 +152,12 @@ def compatible(
         ConfigError: When a setting is wrong.
     """
     host = _checked(base_url, allow_http=allow_http)
-    row = Provider(name=provider or host, base_url=base_url, max_tokens_field=max_tokens_field)
+    row = Provider(
+        name=provider or host,
+        base_url=base_url,
+        max_tokens_field=max_tokens_field,
+        price_provider=provider,
+    )
     return _build(
         row,
         model,
@@ -203,7 +213,7 @@ def _build(
         price=set_price(price),
         options={**row.options, **(row.stream_options if stream else {}), **(options or {})},
         api_reports_cost=row.reports_cost,
-        price_provider=row.price_provider,
+        price_provider=row.name if row.price_provider is None else row.price_provider,
         max_tokens_field=row.max_tokens_field,
         **settings,
     )

@@ -95,7 +95,7 @@ class Agent:
         grace_seconds: float = 7.0,  # `docker stop` kills after ten
     ) -> None:
         self.model, self.system, self.limits = model, system, limits or Limits()
-        check_price(self.limits, model.name, model.reports_cost)
+        check_price(self.limits, model)
         self._toolbox = Toolbox(
             tools=by_name(tools),
             folder=Path(folder or ".").resolve(),
