@@ -79,6 +79,10 @@ class CallEntry:
     answer: ToolMessage | None = None
     why_in_doubt: str = ""
     unknown_results: int = 0
+    identity: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.identity = self.call.identity  # once, since it parses and hashes
 
 
 @dataclass(slots=True)
@@ -165,9 +169,10 @@ class RunState:
         A call that the model makes again after a new plan, since it does not know the first one's outcome, gets the first
         one's key; a deliberate repeat gets another.
         """
-        beside = [entry.call.id for entry in self.open_calls.values() if entry.call.identity == call.identity]
-        repeat = self.repeats.get(call.identity, 0) + (beside.index(call.id) if call.id in beside else 0)
-        return hashlib.sha256(f"{self.run_id}:{call.identity}:{repeat}".encode()).hexdigest()[:32]
+        identity = call.identity
+        beside = [entry.call.id for entry in self.open_calls.values() if entry.identity == identity]
+        repeat = self.repeats.get(identity, 0) + (beside.index(call.id) if call.id in beside else 0)
+        return hashlib.sha256(f"{self.run_id}:{identity}:{repeat}".encode()).hexdigest()[:32]
 
     def asked(self) -> list[CallEntry]:
         """The calls that are still to be run."""
@@ -227,7 +232,7 @@ class RunState:
             self.said_meanwhile = []
             for entry in entries:
                 if entry.answer and entry.answer.ending in RAN:
-                    self.repeats[entry.call.identity] = self.repeats.get(entry.call.identity, 0) + 1
+                    self.repeats[entry.identity] = self.repeats.get(entry.identity, 0) + 1
             self.open_calls = {}
 
     def _here(self) -> str:

@@ -8,8 +8,8 @@ runs alone. Before a call that may change something begins, its marker is on dis
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -198,10 +198,9 @@ def call_for(entry: CallEntry, toolbox: Toolbox, log: Log) -> Call:
     )
 
 
-def time_limit(tool: Tool) -> Any:
-    """The scope of one call of the tool."""
-    seconds = math.inf if tool.seconds is None else tool.seconds
-    return deadline(seconds, ToolTimeout(seconds))
+def time_limit(tool: Tool) -> AbstractContextManager[object]:
+    """The scope of one call of the tool; none where it has no limit."""
+    return nullcontext() if tool.seconds is None else deadline(tool.seconds, ToolTimeout(tool.seconds))
 
 
 def raise_pending_stop() -> None:

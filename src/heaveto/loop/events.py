@@ -7,7 +7,6 @@ the number of the record before it and a counter: "12.3".
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import msgspec
@@ -58,8 +57,7 @@ class ToolProgress(msgspec.Struct, frozen=True, tag_field="type", tag="tool.prog
 Body: TypeAlias = Record | TurnStarted | TextPiece | ReasoningPiece | ToolRunning | ToolProgress
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """One thing that happened in a run.
 
     Attributes:

@@ -164,7 +164,8 @@ class HttpxAnswer:
     def __init__(self, response: httpx2.Response, request: HTTPRequest, give_back: Callable[[], Any]) -> None:
         self.status, self.headers = response.status_code, response.headers
         self._response, self._request, self._give_back = response, request, give_back
-        self._pieces = response.aiter_bytes()
+        packed = "content-encoding" in response.headers
+        self._pieces = response.aiter_bytes() if packed else response.aiter_raw()  # one layer less for each piece
         self._over = False
 
     async def read(self) -> bytes:

@@ -13,6 +13,7 @@ import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
+from typing import NamedTuple
 
 import anyio
 
@@ -51,14 +52,19 @@ class CallLimits:
                 raise ConfigError(f"{each.name} must be 0 or more, not {seconds}", "use None for no limit")
 
 
-class _Limit:
-    """One limit: seconds, infinite when off, and the cause when they pass."""
+class _Limit(NamedTuple):
+    """One limit: seconds, infinite when off, and what its passing is called."""
 
-    __slots__ = ("cause", "seconds")
+    seconds: float
+    kind: type[CallTimeout | ConnectTimeout | StreamIdle]
+    setting: str
 
-    def __init__(self, seconds: float | None, cause: type[CallTimeout | ConnectTimeout | StreamIdle], setting: str) -> None:
-        self.seconds = math.inf if seconds is None else seconds
-        self.cause = cause(self.seconds, setting)
+    @classmethod
+    def of(cls, seconds: float | None, kind: type[CallTimeout | ConnectTimeout | StreamIdle], setting: str) -> _Limit:
+        return cls(math.inf if seconds is None else seconds, kind, setting)
+
+    def cause(self) -> Stop:
+        return self.kind(self.seconds, self.setting)
 
 
 class Watchdog:
@@ -66,15 +72,15 @@ class Watchdog:
 
     def __init__(self, limits: CallLimits, scope: Scope, *, streamed: bool) -> None:
         self._scope, self._clock = scope, loop_clock()
-        self._connect = _Limit(limits.connect_seconds, ConnectTimeout, "connect_seconds")
-        self._first = _Limit(limits.first_byte_seconds if streamed else None, StreamIdle, "first_byte_seconds")
-        self._idle = _Limit(limits.idle_seconds if streamed else None, StreamIdle, "idle_seconds")
-        self._content = _Limit(limits.content_idle_seconds if streamed else None, StreamIdle, "content_idle_seconds")
+        self._connect = _Limit.of(limits.connect_seconds, ConnectTimeout, "connect_seconds")
+        self._first = _Limit.of(limits.first_byte_seconds if streamed else None, StreamIdle, "first_byte_seconds")
+        self._idle = _Limit.of(limits.idle_seconds if streamed else None, StreamIdle, "idle_seconds")
+        self._content = _Limit.of(limits.content_idle_seconds if streamed else None, StreamIdle, "content_idle_seconds")
         seconds, setting = (limits.stream_seconds, "stream_seconds") if streamed else (limits.call_seconds, "call_seconds")
-        self._whole = _Limit(seconds, CallTimeout, setting)
+        self._whole = _Limit.of(seconds, CallTimeout, setting)
         self._whole_due = math.inf
         self._due = math.inf
-        self._cause: Stop = self._whole.cause
+        self._limit = self._whole
         self._began = self._clock()
         self._quiet = 0.0
         self._changed, self._planned, self._over = anyio.Event(), math.inf, False
@@ -83,20 +89,20 @@ class Watchdog:
         """The call begins."""
         now = self._clock()
         self._began, self._whole_due = now, now + self._whole.seconds
-        self._arm(now + self._connect.seconds, self._connect.cause)
+        self._arm(now + self._connect.seconds, self._connect)
 
     def waiting(self) -> None:
         """There is a connection; the request goes out, and the answer has not begun."""
-        self._arm(self._clock() + self._first.seconds, self._first.cause)
+        self._arm(self._clock() + self._first.seconds, self._first)
 
     def reading(self) -> None:
         """The next bytes are waited for."""
         self._began = now = self._clock()
         left = self._content.seconds - self._quiet
         if left < self._idle.seconds:
-            self._arm(now + left, self._content.cause)
+            self._arm(now + left, self._content)
         else:
-            self._arm(now + self._idle.seconds, self._idle.cause)
+            self._arm(now + self._idle.seconds, self._idle)
 
     def resting(self, *, content: bool = False) -> None:
         """Nothing is waited for.
@@ -112,10 +118,10 @@ class Watchdog:
         self._over = True
         self._changed.set()
 
-    def _arm(self, due: float, cause: Stop) -> None:
+    def _arm(self, due: float, limit: _Limit) -> None:
         if self._whole_due < due:
-            due, cause = self._whole_due, self._whole.cause
-        self._due, self._cause = due, cause
+            due, limit = self._whole_due, self._whole
+        self._due, self._limit = due, limit
         if due < self._planned:
             self._changed.set()
 
@@ -126,7 +132,7 @@ class Watchdog:
             with Scope(self._planned - self._clock(), quiet=True):
                 await self._changed.wait()
             if self._clock() >= self._due and not self._over:
-                self._scope.cancel(self._cause)
+                self._scope.cancel(self._limit.cause())
                 return
 
 

@@ -9,9 +9,9 @@ The rules of this file:
 from __future__ import annotations
 
 import copy
-import math
 import random as random_numbers
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TypeVar
 
 import anyio
@@ -106,7 +106,7 @@ async def retrying(
         attempt = Attempt(number, policy.attempts)
         lost = True
         try:
-            with deadline(_seconds(policy), AttemptTimeout(_seconds(policy))):
+            with _limit(policy.attempt_seconds):
                 value = await make(attempt)
             lost = False
             return value
@@ -141,5 +141,5 @@ async def _begin_nothing_after_a_stop() -> None:
         raise copy.copy(cause)
 
 
-def _seconds(policy: RetryPolicy) -> float:
-    return math.inf if policy.attempt_seconds is None else policy.attempt_seconds
+def _limit(seconds: float | None) -> AbstractContextManager[object]:
+    return nullcontext() if seconds is None else deadline(seconds, AttemptTimeout(seconds))
