@@ -342,3 +342,19 @@ async def test_work_that_cannot_finish_is_refused_with_both_numbers() -> None:
         with pytest.raises(NotEnoughTime, match=r"^not enough time: the build needs 12 s, 10 s left$") as caught:
             need(12, "the build")
     assert (caught.value.needed, caught.value.left) == (12, 10)
+
+
+async def test_a_stop_before_the_block_begins_waits_for_it() -> None:
+    scope = Scope()
+    scope.cancel(Cancelled("first"))
+    scope.cancel(Cancelled("second"))
+    with pytest.raises(Cancelled, match="first"), scope:
+        assert str(current_cause()) == "cancelled: first"
+        await anyio.sleep(1)
+
+
+async def test_a_scope_is_entered_once() -> None:
+    with Scope() as scope:
+        pass
+    with pytest.raises(RuntimeError, match="a scope is entered once"), scope:
+        pass

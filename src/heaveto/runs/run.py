@@ -32,7 +32,6 @@ class Run:
         self._log, self._state, self._watchers, self._loop = log, log.state, watchers, loop
         self._grace_seconds = grace_seconds
         self._scope = Scope()
-        self._early_stop: list[Stop] = []
         self._began = anyio.current_time()
         self._ended = anyio.Event()
         self.outcome: Outcome | None = None
@@ -46,11 +45,7 @@ class Run:
 
         Call it from the loop's thread. It returns at once; `wait` tells when the run has ended.
         """
-        cause = cause or Cancelled()
-        if hasattr(self._scope, "native"):
-            self._scope.cancel(cause)
-        else:
-            self._early_stop.append(cause)  # the drive's task has not begun yet
+        self._scope.cancel(cause or Cancelled())
 
     def events(self) -> Events:
         """What happens in the run, as it happens; the durable events so far come first."""
@@ -71,8 +66,6 @@ class Run:
         """Drive the run to its end and write that down. Raises only what came from outside: a wider stop, an exit."""
         try:
             with self._scope:
-                for cause in self._early_stop:
-                    self._scope.cancel(cause)
                 await self._within_limits()
         except Exception as error:  # boundary: whatever it was, the run ends with an outcome
             await finish(END_SECONDS, self._conclude, error)

@@ -1,21 +1,27 @@
 """The ground floor: scopes that are stopped with a cause, and waiting that gives up well. Standard library and AnyIO only.
 
 `scope.py` what is stopped, and why; `groups.py` tasks; `finishing.py` the two ways out of a stop; `threads.py` sync code
-beside the loop; `slots.py` waiting for a turn; `clock.py` the two clocks.
+beside the loop; `callbacks.py` a stop that calls back; `slots.py` and `rate_limit.py` waiting for a turn; `clock.py` the two
+clocks.
 """
 
+from .callbacks import StopCallback, on_stop
 from .clock import loop_waker, outside_the_loop, wall_time
 from .finishing import finish, graced
 from .groups import Tasks, tasks
+from .rate_limit import RateLimit, RateLimitStatistics
 from .scope import Scope, check_stop, current_cause, deadline, need, pending_cause, time_left
 from .slots import Slots, SlotsStatistics
 from .threads import Handoff, abandoned_threads, call_in_thread
 
 __all__ = [
     "Handoff",
+    "RateLimit",
+    "RateLimitStatistics",
     "Scope",
     "Slots",
     "SlotsStatistics",
+    "StopCallback",
     "Tasks",
     "abandoned_threads",
     "call_in_thread",
@@ -26,6 +32,7 @@ __all__ = [
     "graced",
     "loop_waker",
     "need",
+    "on_stop",
     "outside_the_loop",
     "pending_cause",
     "tasks",

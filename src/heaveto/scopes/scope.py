@@ -66,15 +66,21 @@ class Scope:
         self._stop: Stopped | None = None
         self._hurry: list[anyio.Event] = []  # ends the grace periods inside this scope
         self._is_grace = False
-        self._over = False
+        self._early: Stop | None = None  # a stop that came before the block began
+        self._entered = self._over = False
 
     def __enter__(self) -> Self:
+        if self._entered:
+            raise RuntimeError("a scope is entered once: make another for another block")
         self._clock: Clock = loop_clock()
         until = self._clock() + self._seconds if self._seconds != math.inf else math.inf
         self.native = anyio.CancelScope(shield=self._shield, deadline=until)  # heaveto: allow raw-scope made here only
         self._parent = _current.get()
         self._token: Token[Scope | None] = _current.set(self)
         self.native.__enter__()
+        self._entered = True
+        if self._early is not None:
+            self.cancel(self._early)
         return self
 
     def __exit__(
@@ -91,11 +97,14 @@ class Scope:
 
     def cancel(self, cause: Stop) -> None:
         """Stop what is inside, from the next await on. A second call keeps the first cause and ends any grace period; one
-        after the block has ended does nothing.
+        before the block begins waits for it, one after its end does nothing.
 
         Call it from the loop's thread; from another, hand it to the loop (`anyio.from_thread.run_sync`).
         """
         if self._over:
+            return
+        if not self._entered:
+            self._early = self._early or cause
             return
         if not self.note(cause):
             for event in self._hurry:

@@ -1,0 +1,126 @@
+"""A bound on how much is begun per time, in requests and in tokens, shared by as many agents as one likes.
+
+Each caller is given a time at once, in the order of the calls, and sleeps until then; so nobody is overtaken and no wake-up
+can be lost. A turn that is given up because of a stop stays used up: that errs on the side of asking less of the server.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import anyio
+
+from .clock import loop_clock
+
+__all__ = ["RateLimit", "RateLimitStatistics"]
+
+
+class RateLimitStatistics(NamedTuple):
+    """What a limit is doing now.
+
+    Attributes:
+        waiting: How many wait for their time.
+        given_up: How many turns were used up without being used.
+        requests_left: What may begin at once; negative while there are waiters. Infinite without such a limit.
+    """
+
+    waiting: int
+    given_up: int
+    requests_left: float
+    tokens_left: float
+
+
+class RateLimit:
+    """At most so many requests and tokens per time.
+
+    Args:
+        requests: How many requests may begin in `per_seconds`; None for no limit.
+        tokens: How many tokens they may take together; None for no limit.
+        per_seconds: The time that both are counted over.
+        burst: How many requests may begin at once after a quiet time.
+        token_burst: How many tokens those may take; what two seconds bring, at most all of `tokens`, by default.
+        name: What a waiter was waiting for, in the notes of its stop.
+
+    Raises:
+        ValueError: When a limit is not above 0.
+    """
+
+    def __init__(
+        self,
+        *,
+        requests: float | None = None,
+        tokens: float | None = None,
+        per_seconds: float = 60.0,
+        burst: int = 1,
+        token_burst: float | None = None,
+        name: str = "rate limit",
+    ) -> None:
+        given = {
+            "requests": requests,
+            "tokens": tokens,
+            "per_seconds": per_seconds,
+            "burst": burst,
+            "token_burst": token_burst,
+        }
+        for setting, value in given.items():
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{setting} must be above 0, not {value}; use None for no limit")
+        per_token = math.inf if tokens is None else tokens / per_seconds
+        self._requests = _Bucket(math.inf if requests is None else requests / per_seconds, burst)
+        self._tokens = _Bucket(per_token, token_burst or min(tokens or math.inf, 2 * per_token))
+        self._waiting = self._given_up = 0
+        self.name = name
+
+    async def wait(self, tokens: float = 0) -> None:
+        """Wait until one more request may begin.
+
+        A stop ends the wait at once; its turn is used up.
+
+        Args:
+            tokens: What the request is expected to take; `correct` it when that is known better.
+        """
+        now = loop_clock()()
+        seconds = max(self._requests.take(1, now), self._tokens.take(tokens, now))
+        if seconds <= 0:
+            return
+        self._waiting += 1
+        try:
+            await anyio.sleep(seconds)
+        except BaseException as error:
+            error.add_note(f"while waiting for the {self.name} ({seconds:.6g} s)")
+            self._given_up += 1
+            raise
+        finally:
+            self._waiting -= 1
+
+    def correct(self, tokens: float) -> None:
+        """Take more tokens, or give back, when a request took others than it was expected to: the difference."""
+        self._tokens.take(tokens, loop_clock()())
+
+    def statistics(self) -> RateLimitStatistics:
+        now = loop_clock()()
+        return RateLimitStatistics(self._waiting, self._given_up, self._requests.level(now), self._tokens.level(now))
+
+
+class _Bucket:
+    """Fills at a rate up to what it can hold; who takes more than is there is told how long that takes to come in."""
+
+    def __init__(self, per_second: float, capacity: float) -> None:
+        self._per_second, self._capacity = per_second, capacity
+        self._level, self._at = capacity, -math.inf
+
+    def level(self, now: float) -> float:
+        if self._per_second == math.inf:
+            return math.inf
+        passed = now - self._at
+        if not 0 <= passed < math.inf:  # the first use, or the first under another loop's clock
+            passed = 0.0
+        return min(self._capacity, self._level + passed * self._per_second)
+
+    def take(self, amount: float, now: float) -> float:
+        """Take an amount, now or as a debt; returns the seconds until it has come in."""
+        if self._per_second == math.inf:
+            return 0.0
+        self._level, self._at = min(self._capacity, self.level(now) - amount), now
+        return max(0.0, -self._level / self._per_second)

@@ -1,0 +1,147 @@
+"""RateLimit: no more than the limit in any stretch of time, in order, and exact on the fake clock."""
+
+from __future__ import annotations
+
+import random
+
+import anyio
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from heaveto.causes import Cancelled, DeadlinePassed
+from heaveto.scopes import RateLimit, Scope, deadline, tasks
+from heaveto.scopes.rate_limit import _Bucket
+from heaveto.testing.clocks import FakeClock
+from heaveto.testing.stops import every_await
+
+pytestmark = pytest.mark.anyio
+
+
+async def begin_times(limit: RateLimit, count: int, clock: FakeClock, tokens: float = 0) -> list[float]:
+    times = []
+    for _ in range(count):
+        await limit.wait(tokens)
+        times.append(clock.now)
+    return times
+
+
+async def test_requests_are_spread_over_the_time(fake_clock: FakeClock) -> None:
+    assert await begin_times(RateLimit(requests=60), 4, fake_clock) == [0, 1, 2, 3]
+
+
+async def test_a_burst_may_begin_at_once_and_again_after_a_quiet_time(fake_clock: FakeClock) -> None:
+    limit = RateLimit(requests=60, burst=3)
+    assert await begin_times(limit, 5, fake_clock) == [0, 0, 0, 1, 2]
+    await anyio.sleep(100)
+    assert await begin_times(limit, 4, fake_clock) == [102, 102, 102, 103]
+
+
+async def test_tokens_are_counted_beside_requests(fake_clock: FakeClock) -> None:
+    limit = RateLimit(requests=600, tokens=6_000, burst=10, token_burst=100)
+    assert await begin_times(limit, 4, fake_clock, tokens=100) == [0, 1, 2, 3]
+
+
+async def test_a_correction_moves_the_next_turn(fake_clock: FakeClock) -> None:
+    limit = RateLimit(tokens=60, token_burst=10)
+    await limit.wait(10)
+    limit.correct(20)
+    await limit.wait(0)
+    assert fake_clock.now == 20
+    await limit.wait(10)
+    limit.correct(-10)
+    await limit.wait(0)
+    assert fake_clock.now == 30
+
+
+async def test_waiters_are_served_in_order() -> None:
+    limit, order = RateLimit(requests=60), []
+
+    async def one(number: int) -> None:
+        await limit.wait()
+        order.append(number)
+
+    async with tasks() as group:
+        for number in range(50):
+            group.start_soon(one, number)
+            await anyio.lowlevel.checkpoint()
+    assert order == sorted(order)
+    assert len(order) == 50
+
+
+async def test_a_stop_ends_the_wait_at_once_and_the_turn_is_used_up(fake_clock: FakeClock) -> None:
+    limit = RateLimit(requests=60, name="shared limit")
+    await limit.wait()
+    with pytest.raises(DeadlinePassed) as caught, deadline(0.25, DeadlinePassed(0.25)):
+        await limit.wait()
+    assert "while waiting for the shared limit (1 s)" in caught.value.__context__.__notes__
+    assert (fake_clock.now, limit.statistics().waiting, limit.statistics().given_up) == (0.25, 0, 1)
+    await limit.wait()
+    assert fake_clock.now == 2
+
+
+async def test_ten_thousand_waiters_stopped_at_random_leave_the_rest_on_time(fake_clock: FakeClock) -> None:
+    limit, arrived, served = RateLimit(requests=60_000, per_seconds=60), [], []
+    dice = random.Random(7)
+
+    async def one(number: int, scope: Scope) -> None:
+        with scope:
+            arrived.append(number)
+            await limit.wait()
+            served.append((number, fake_clock.now))
+
+    async with tasks() as group:
+        for number in range(10_000):
+            scope = Scope(quiet=True)
+            group.start_soon(one, number, scope)
+            if dice.random() < 0.3:
+                await anyio.lowlevel.checkpoint()
+                scope.cancel(Cancelled("at random"))
+    in_time = {number for number, _ in served}
+    assert [number for number, _ in served] == [number for number in arrived if number in in_time]
+    assert limit.statistics().waiting == 0
+    assert limit.statistics().given_up + len(served) == len(arrived)
+    assert 1_000 < limit.statistics().given_up < 5_000
+    assert max(now for _, now in served) <= 10.001
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
+def test_a_limit_that_is_none_is_refused(value: float) -> None:
+    with pytest.raises(ValueError, match=r"requests must be above 0, not .*; use None for no limit"):
+        RateLimit(requests=value)
+
+
+async def test_no_limit_never_waits(fake_clock: FakeClock) -> None:
+    assert await begin_times(RateLimit(), 100, fake_clock, tokens=1e9) == [0] * 100
+
+
+def test_one_limit_serves_one_loop_after_another(fake_clock: FakeClock) -> None:
+    limit = RateLimit(requests=60)
+    for _ in range(2):
+        fake_clock.run(limit.wait)
+    assert limit.statistics is not None
+
+
+def test_a_stop_at_every_await_leaves_nobody_waiting() -> None:
+    limits: list[RateLimit] = []
+
+    async def two() -> None:
+        limits.append(RateLimit(requests=60))
+        await limits[-1].wait()
+        await limits[-1].wait(3)
+
+    for run in every_await(two):
+        assert run.left_running == ()
+        assert limits[-1]._waiting == 0
+
+
+@given(st.lists(st.tuples(st.floats(0, 5), st.floats(0, 10)), min_size=1, max_size=40))
+def test_no_stretch_of_time_takes_more_than_burst_and_rate(steps: list[tuple[float, float]]) -> None:
+    """For any arrivals: what has come in by the granted time covers what was taken, up to rounding."""
+    bucket, now, taken, first = _Bucket(2.0, 5.0), 0.0, 0.0, None
+    for pause, amount in steps:
+        now += pause
+        first = now if first is None else first
+        taken += amount
+        granted = now + bucket.take(amount, now)
+        assert taken <= 5.0 + 2.0 * (granted - first) + 1e-6
