@@ -3,6 +3,6 @@
 from . import calls, constants, names, operators, statements
 from .hints import hinted
 from .rules import Place, proposals
-from .typing_slips import mend_syntax
+from .syntax import mend_syntax
 
 __all__ = ["Place", "calls", "constants", "hinted", "mend_syntax", "names", "operators", "proposals", "statements"]
