@@ -184,6 +184,11 @@ def test_a_record_of_a_later_version_with_more_fields_is_read() -> None:
     assert decode_record(b'{"type":"said","content":"go on","tone":"kind"}') == Said(content="go on")
 
 
+def test_the_format_is_written_down_though_it_is_the_default() -> None:
+    """Else a later version would take it for its own."""
+    assert msgspec.json.decode(encode_record(RunStarted(run_id="r", task="t")))["format"] == FORMAT
+
+
 def test_a_newer_format_is_refused_by_its_number() -> None:
     newer = msgspec.json.decode(encode_record(RunStarted(run_id="r", task="t"))) | {"format": FORMAT + 1}
     with pytest.raises(JournalNewer, match=f"format {FORMAT + 1}; this version reads up to {FORMAT}"):

@@ -37,8 +37,11 @@ __all__ = [
 FORMAT = 1
 
 
-class RunStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="run.started"):
-    """A run began. `settings` is what the starter wants back at a resume (the command keeps its flags there)."""
+class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="run.started"):
+    """A run began. `settings` is what the starter wants back at a resume (the command keeps its flags there).
+
+    All fields are written, defaults too: a later version's `format` is another one.
+    """
 
     format: int = FORMAT
     run_id: str
