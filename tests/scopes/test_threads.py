@@ -73,6 +73,37 @@ async def test_a_thread_that_checks_ends_by_itself_and_the_scope_tells_the_cause
     assert abandoned_threads() == []
 
 
+async def test_a_thread_that_notices_the_stop_leaves_it_to_the_scope() -> None:
+    """A quiet scope ends quietly: what the thread raised is not a second stop."""
+    async with tasks() as group:
+        with Scope(quiet=True) as scope:
+            group.start_soon(cancel_soon, scope)
+            await call_in_thread(until_stopped, moment=5)
+    assert isinstance(scope.own_cause, Cancelled)
+
+
+async def test_also_when_it_notices_the_stop_before_the_loop_does(fake_clock: FakeClock) -> None:
+    noticed = threading.Event()
+
+    def work() -> None:
+        try:
+            until_stopped()
+        finally:
+            noticed.set()
+
+    async def compute() -> None:
+        await anyio.sleep(0)
+        fake_clock.jump(6)
+        noticed.wait(5)
+        time.sleep(0.05)  # the thread's report is on its way when the loop goes on
+
+    async with tasks() as group:
+        with Scope(5, quiet=True) as scope:
+            group.start_soon(compute)
+            await call_in_thread(work, moment=5)
+    assert isinstance(scope.own_cause, DeadlinePassed)
+
+
 async def test_a_result_within_the_moment_counts_and_the_next_await_is_stopped() -> None:
     got = []
     with pytest.raises(DeadlinePassed), deadline(0.02):

@@ -30,8 +30,8 @@ class Slots:
         self._waiting: dict[anyio.Event, None] = {}  # ordered, and quick to leave
 
     def acquire_nowait(self) -> bool:
-        """Take a slot if one is free and nobody waits; whether it did."""
-        if self._taken >= self._total or self._waiting:
+        """Take a slot if one is free; whether it did. While somebody waits none is, since `release` hands them over."""
+        if self._taken >= self._total:
             return False
         self._taken += 1
         return True
