@@ -1,10 +1,20 @@
-"""Tools: functions that a model may call."""
+"""Tools: functions that a model may call.
+
+The built-in ones are loaded when they are first used, for an agent may do without them.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from .current import current_call, running
 from .decorator import FunctionTool, tool
-from .files import file_tools
 from .protocol import Call, Check, Effect, Facts, Tool
-from .run_tests import run_tests_tool
+
+if TYPE_CHECKING:
+    from .files import file_tools
+    from .run_tests import run_tests_tool
 
 __all__ = [
     "Call",
@@ -19,3 +29,11 @@ __all__ = [
     "running",
     "tool",
 ]
+
+_LAZY = {"file_tools": "files", "run_tests_tool": "run_tests"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
