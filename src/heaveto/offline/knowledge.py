@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from .conversation import Step, read_page
+from .patch import occurs_once
 from .reports import Report, parse_report
 from .source import is_test_file
 
@@ -129,7 +130,7 @@ def _settle_file(known: Knowledge, path: str, text: str) -> None:
 def _learn_edit(known: Knowledge, step: Step) -> None:
     path, old, new = (str(step.arguments.get(name, "")) for name in ("path", "old", "new"))
     before = known.now.get(path)
-    if before is None or before.count(old) != 1:
+    if before is None or not occurs_once(before, old):
         known.doubtful.add(path)
         return
     after = before.replace(old, new)

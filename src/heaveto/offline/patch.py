@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
-__all__ = ["changed_lines", "replacements"]
+__all__ = ["changed_lines", "occurs_once", "replacements"]
 
 JOIN_GAP = 3  # hunks closer than this are one call: one's context would overlap the other's anyway
 
@@ -19,6 +19,11 @@ def replacements(before: str, after: str) -> Iterator[tuple[str, str]]:
         old = "\n".join(current[first:last])
         current = [*current[:start], *wanted[low:high], *current[end:]]
         yield old, "\n".join(current[first : last + high - low - (end - start)])
+
+
+def occurs_once(text: str, piece: str) -> bool:
+    """Whether a piece is in a text at one place only; places that overlap are two."""
+    return bool(piece) and text.find(piece) == text.rfind(piece) >= 0
 
 
 def _last_hunk(current: Sequence[str], wanted: Sequence[str]) -> tuple[int, int, int, int]:
@@ -44,7 +49,7 @@ def _unique(lines: Sequence[str], first: int, last: int, *, alone: bool) -> tupl
     upwards = True
     while True:
         old = "\n".join(lines[first:last])
-        if alone and old.strip() and text.count(old) == 1:
+        if alone and old.strip() and occurs_once(text, old):
             return first, last
         alone = True
         if first == 0 and last == len(lines):

@@ -16,10 +16,10 @@ from types import TracebackType
 from typing import IO, Self
 
 from ..errors import ConfigError
-from ..models.client import ChatModel
 from ..models.limits import CallLimits
 from ..models.prices import Price
-from ..models.protocol import ModelStream, Request
+from ..models.protocol import Model, ModelStream, Request
+from ..models.providers import compatible
 from ..scopes import call_in_thread, finish
 from .engine import MODEL
 from .server import PACE_VARIABLE, TOKEN_VARIABLE
@@ -95,7 +95,7 @@ class OfflineServer:
     def _spawn(self) -> subprocess.Popen[bytes]:
         # Isolated (-I) and with a bare environment: neither the working folder nor the user's variables choose its modules.
         package = str(Path(__file__).parents[2])
-        command = [sys.executable, "-I", "-X", "utf8", "-c", BOOT, package]
+        command = [sys.executable, "-I", "-S", "-X", "utf8", "-c", BOOT, package]
         environment = {TOKEN_VARIABLE: self.token, PACE_VARIABLE: repr(self.chunk_seconds)}
         return subprocess.Popen(
             command, env=environment, cwd="/", stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
@@ -139,7 +139,7 @@ class OfflineModel:
 
     def __init__(self, server: OfflineServer, limits: CallLimits | None = None) -> None:
         self.server, self.limits = server, limits
-        self._client: ChatModel | None = None
+        self._clients: dict[str, Model] = {}  # by address, which is another one after each start of the server
 
     @property
     def name(self) -> str:
@@ -160,25 +160,18 @@ class OfflineModel:
         async with self._client_of(base_url).stream(request) as stream:
             yield stream
 
-    def _client_of(self, base_url: str) -> ChatModel:
-        if self._client is None or not self._client.url.startswith(base_url):
-            self._client = ChatModel(
-                MODEL,
-                provider="offline",
-                base_url=base_url,
-                key=self.server.token,
-                limits=self.limits,
-                api_reports_cost=True,
-                price=FREE,  # of a call that was cut before the server told
-                exchange=self._client.exchange if self._client else None,
+    def _client_of(self, base_url: str) -> Model:
+        if base_url not in self._clients:
+            self._clients[base_url] = compatible(
+                MODEL, base_url=base_url, key=self.server.token, provider="offline", limits=self.limits, price=(0, 0)
             )
-        return self._client
+        return self._clients[base_url]
 
     async def aclose(self) -> None:
         """Close the connections and end the server's process."""
         try:
-            if self._client is not None:
-                await self._client.aclose()
+            for client in self._clients.values():
+                await client.aclose()
         finally:
             await finish(START_SECONDS + STOP_SECONDS, self.server.stop)
 
