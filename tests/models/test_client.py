@@ -13,7 +13,7 @@ import pytest
 from heaveto.causes import Cancelled, StreamIdle, to_data
 from heaveto.errors import APIError, BadReply, ConfigError, EmptyReply, IncompleteStream, TransportFailed
 from heaveto.messages import AssistantMessage, CallDelta, ReasoningDelta, Reply, TextDelta, Transcript, Usage, UserMessage
-from heaveto.models import CallLimits, ChatModel, HttpxExchange, Price, Request, compatible
+from heaveto.models import CallLimits, HttpxExchange, Price, RemoteModel, Request, compatible
 from heaveto.scopes import Scope, tasks
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +22,7 @@ KEY = "sk-not-for-anyone-to-see"
 USAGE = {"prompt_tokens": 9, "completion_tokens": 2}
 
 
-def model_at(server: Any, **settings: Any) -> ChatModel:
+def model_at(server: Any, **settings: Any) -> RemoteModel:
     settings.setdefault("price", (1, 1))
     return compatible("m", base_url=server.url, key=KEY, provider="prov", **settings)
 
@@ -31,7 +31,7 @@ def asking(text: str = "hi") -> Request:
     return Request(transcript=Transcript([UserMessage(text)]))
 
 
-async def ask(model: ChatModel, text: str = "hi") -> Reply:
+async def ask(model: RemoteModel, text: str = "hi") -> Reply:
     async with model.stream(asking(text)) as stream:
         async for _ in stream:
             pass

@@ -13,7 +13,8 @@ import pytest
 from heaveto.causes import CallTimeout, Cancelled, ConnectTimeout, DeadlinePassed, StreamIdle
 from heaveto.errors import ConfigError
 from heaveto.messages import Transcript, UserMessage
-from heaveto.models import CallLimits, ChatModel, HTTPRequest, Request
+from heaveto.models import CallLimits, HTTPRequest, RemoteModel, Request
+from heaveto.models.chat import ChatDialect
 from heaveto.scopes import Scope
 from heaveto.testing.clocks import FakeClock
 
@@ -62,7 +63,8 @@ class PacedExchange:
 
 
 async def call(exchange: PacedExchange, *, stream: bool = True, pause: float = 0, **limits: float | None) -> str:
-    model = ChatModel("m", provider="p", base_url="http://x", exchange=exchange, stream=stream, limits=CallLimits(**limits))
+    dialect = ChatDialect("m", provider="p", stream=stream)
+    model = RemoteModel(dialect, base_url="http://x", exchange=exchange, limits=CallLimits(**limits))
     async with model.stream(Request(transcript=Transcript([UserMessage("hi")]))) as reply:
         async for _ in reply:
             await anyio.sleep(pause)

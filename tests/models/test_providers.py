@@ -25,7 +25,7 @@ def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def body(model: Any) -> Any:
-    return json.loads(model.encoder.encode(Request(transcript=Transcript([UserMessage("x")]), max_output_tokens=5)))
+    return json.loads(model.dialect.encode(Request(transcript=Transcript([UserMessage("x")]), max_output_tokens=5)))
 
 
 def test_openrouter_is_asked_for_usage_and_tells_the_cost(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_plain_http_is_for_this_machine_unless_allowed() -> None:
 def test_a_query_in_the_address_stays_behind_the_path() -> None:
     model = compatible("m", base_url="https://x.example/openai/v1?api-version=1")
     assert model.url == "https://x.example/openai/v1/chat/completions?api-version=1"
-    assert repr(model) == "<ChatModel x.example:m at https://x.example/openai/v1/chat/completions>"
+    assert repr(model) == "<RemoteModel x.example:m at https://x.example/openai/v1/chat/completions>"
 
 
 def test_no_model_is_refused() -> None:
@@ -114,7 +114,7 @@ def test_a_price_is_what_people_write() -> None:
     assert set_price((3, "$15", "0.30")) == Price(Decimal(3), Decimal(15), Decimal("0.30"))
     assert Price(Decimal(3), Decimal(15)).cost(usage) == Decimal("3.15")
     assert Price(Decimal(3), Decimal(15), Decimal("0.30")).cost(usage) == Decimal("2.07")
-    for wrong in ((3,), (3, -1), (3, "x"), (1, 2, 3, 4)):
+    for wrong in ((3,), (3, -1), (3, "x"), (1, 2, 3, 4, 5)):
         with pytest.raises(ConfigError, match="price must be dollars for a million tokens"):
             set_price(wrong)
 

@@ -14,6 +14,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         cached_input_tokens: The part of `input_tokens` that came from the API's cache.
+        cache_write_tokens: The part that was written to it, which some APIs charge more for.
         reasoning_tokens: The part of `output_tokens` that was reasoning.
         cost_usd: Dollars; None where nobody knows.
         estimated: Whether the figures are ours, because the call was cut before the API told.
@@ -22,6 +23,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     input_tokens: int = 0
     output_tokens: int = 0
     cached_input_tokens: int = 0
+    cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     cost_usd: Decimal | None = None
     estimated: bool = False

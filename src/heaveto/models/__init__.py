@@ -1,9 +1,10 @@
 """Models: the protocol, and the clients of the APIs that speak it.
 
 `protocol.py` what the loop asks of a model; `providers.py` the functions that make one; `client.py` one call; `limits.py`
-its time limits; `exchange.py` HTTP as the clients see it, `httpx_exchange.py` over httpx2; `chat/` the codec of chat
-completions; `sse.py`, `json_bytes.py`, `error_bodies.py` and `prices.py` what every dialect needs. Another dialect is
-another package beside `chat/`.
+its time limits; `exchange.py` HTTP as the clients see it, `httpx_exchange.py` over httpx2; `dialect.py`
+what the client needs to know of an API; `chat/` the codec of chat completions, `anthropic/` of Messages; `decoder.py`,
+`sse.py`, `json_bytes.py`, `call_ids.py`, `error_bodies.py` and `prices.py` what every dialect needs. Another dialect is
+another package beside them.
 
 Only the protocol is loaded with this package; all else with its first use.
 """
@@ -16,18 +17,19 @@ from typing import TYPE_CHECKING, Any
 from .protocol import Model, ModelStream, Request, ToolSpec
 
 if TYPE_CHECKING:
-    from .client import ChatModel
+    from .client import RemoteModel
+    from .dialect import Dialect
     from .exchange import Answer, Exchange, HTTPRequest
     from .httpx_exchange import HttpxExchange
     from .limits import CallLimits
     from .prices import Price
-    from .providers import PROVIDERS, Provider, by_name, compatible, openai, openrouter
+    from .providers import PROVIDERS, Provider, anthropic, by_name, compatible, openai, openrouter
 
 __all__ = [
     "PROVIDERS",
     "Answer",
     "CallLimits",
-    "ChatModel",
+    "Dialect",
     "Exchange",
     "HTTPRequest",
     "HttpxExchange",
@@ -35,8 +37,10 @@ __all__ = [
     "ModelStream",
     "Price",
     "Provider",
+    "RemoteModel",
     "Request",
     "ToolSpec",
+    "anthropic",
     "by_name",
     "compatible",
     "openai",
@@ -44,7 +48,8 @@ __all__ = [
 ]
 
 _LAZY = {
-    "ChatModel": "client",
+    "RemoteModel": "client",
+    "Dialect": "dialect",
     "Answer": "exchange",
     "Exchange": "exchange",
     "HTTPRequest": "exchange",
@@ -53,6 +58,7 @@ _LAZY = {
     "Price": "prices",
     "PROVIDERS": "providers",
     "Provider": "providers",
+    "anthropic": "providers",
     "by_name": "providers",
     "compatible": "providers",
     "openai": "providers",

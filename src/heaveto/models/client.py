@@ -1,4 +1,4 @@
-"""A model behind a chat completions API: requests out, deltas in, with limits, errors, usage and cost.
+"""A model behind an API, in any dialect: requests out, deltas in, with limits, errors, usage and cost.
 
 The rules of this file:
 - A request goes out when the iteration begins, so that whoever iterates holds the stream, and with it what was spent,
@@ -15,21 +15,22 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import msgspec
 
 from ..errors import APIError, IncompleteStream, TransportFailed
 from ..messages import AssistantMessage, Delta, Reply, Usage
 from ..scopes import Scope, finish, wall_time
-from .chat import ChatDecoder, ChatEncoder
+from .decoder import ReplyDecoder
+from .dialect import Dialect
 from .error_bodies import api_error
 from .exchange import Answer, Exchange, HTTPRequest, check_header, shown_address
 from .limits import CallLimits, Watchdog, watched
 from .prices import Price, listed_cost
 from .protocol import Request
 
-__all__ = ["ChatModel", "ChatStream"]
+__all__ = ["RemoteModel", "RemoteStream"]
 
 CLOSE_SECONDS = 2.0  # closing a connection does not wait for the other side
 DRAIN_SECONDS = 1.0  # reading on after the reply keeps the connection; a new one costs less than waiting longer
@@ -38,56 +39,46 @@ BYTES_PER_TOKEN = 3  # of a request's JSON, measured; on the safe side
 CHARACTERS_PER_TOKEN = 4  # of text that a model writes
 
 
-class ChatModel:
-    """One model of one provider. Any number of runs may use it at once.
+class RemoteModel:
+    """One model of one provider, in the provider's dialect. Any number of runs may use it at once.
 
     Args:
-        model: The model's name at the provider.
-        provider: The provider's name, for errors.
-        base_url: The API's address, to which `/chat/completions` is added.
-        key: Sent as a bearer token; None sends none.
+        dialect: The API, and the model at it.
+        base_url: The API's address, to which the dialect's path is added.
+        key: The API key; None sends none.
         headers: Further headers; they may hold keys, so they are not shown either.
-        stream: Whether replies are streamed.
         limits: Time limits of a call.
         price: Dollars for a million tokens, where the API does not say what a call costs.
         api_reports_cost: Whether it does.
         exchange: How requests are sent; httpx2 by default.
         price_provider: The provider's name in the price table, which is loaded when it is first asked; empty for none.
-        max_tokens_field: The API's name for the most output tokens.
-        options: Further fields of each request's body, such as `temperature`.
     """
 
     def __init__(
         self,
-        model: str,
+        dialect: Dialect,
         *,
-        provider: str,
         base_url: str,
         key: str | None = None,
         headers: Mapping[str, str] | None = None,
-        stream: bool = True,
         limits: CallLimits | None = None,
         price: Price | None = None,
         api_reports_cost: bool = False,
         exchange: Exchange | None = None,
         price_provider: str = "",
-        max_tokens_field: str = "max_tokens",
-        options: Mapping[str, Any] | None = None,
     ) -> None:
-        self.model, self.provider, self.streamed = model, provider, stream
+        self.dialect = dialect
+        self.model, self.provider, self.streamed = dialect.model, dialect.provider, dialect.streamed
         self.limits = limits or CallLimits()
         self.price, self._api_reports_cost = price, api_reports_cost
         self._price_provider = price_provider
-        self.url = _endpoint(base_url)
-        self._headers = _headers(provider, key, headers, stream=stream)
+        self.url = _endpoint(base_url, dialect.path)
+        self._headers = _headers(dialect, key, headers)
         self._secret = key
         self._exchange = exchange
-        self.encoder = ChatEncoder(
-            provider=provider, model=model, stream=stream, max_tokens_field=max_tokens_field, options=options
-        )
 
     def __repr__(self) -> str:
-        return f"<ChatModel {self.name} at {shown_address(self.url)}>"
+        return f"<RemoteModel {self.name} at {shown_address(self.url)}>"
 
     @property
     def name(self) -> str:
@@ -110,7 +101,7 @@ class ChatModel:
         return listed_cost(usage, self.model, self._price_provider) if self._price_provider else None
 
     @asynccontextmanager
-    async def stream(self, request: Request) -> AsyncIterator[ChatStream]:
+    async def stream(self, request: Request) -> AsyncIterator[RemoteStream]:
         """One call. The request goes out when the iteration begins; leaving early closes the connection.
 
         Raises:
@@ -120,7 +111,7 @@ class ChatModel:
             BadReply: (a member of it) when the reply cannot be used.
         """
         async with watched(self.limits, streamed=self.streamed) as watchdog:
-            stream = ChatStream(self, request, watchdog)
+            stream = RemoteStream(self, request, watchdog)
             try:
                 yield stream
             finally:
@@ -154,14 +145,14 @@ class ChatModel:
         return api_error(self.provider, answer.status, answer.headers, body, wall_time())
 
 
-class ChatStream:
-    """A reply on its way: iterate over its deltas, then read `reply`. Made by `ChatModel.stream`."""
+class RemoteStream:
+    """A reply on its way: iterate over its deltas, then read `reply`. Made by `RemoteModel.stream`."""
 
-    def __init__(self, model: ChatModel, request: Request, watchdog: Watchdog) -> None:
+    def __init__(self, model: RemoteModel, request: Request, watchdog: Watchdog) -> None:
         self._model, self._request, self._watchdog = model, request, watchdog
         self._body = b""
         self._answer: Answer | None = None
-        self._decoder: ChatDecoder | None = None
+        self._decoder: ReplyDecoder | None = None
         self._ready: deque[Delta] = deque()
         self._sent = self._refused = False
         self._body_over = self._complete = False  # the connection was given back; no more is read
@@ -171,16 +162,18 @@ class ChatStream:
     def spent(self) -> Usage:
         """What the call has used so far: the API's figures, else an estimate from what came."""
         decoder = self._decoder
-        if decoder is not None and decoder.usage is not None:
+        if decoder is not None and decoder.usage is not None and decoder.counted:
             return self._priced(decoder.usage, decoder.billed_output_tokens)
         if not self._sent or self._refused:
             return Usage(cost_usd=Decimal(0))
-        estimate = Usage(
-            input_tokens=math.ceil(len(self._body) / BYTES_PER_TOKEN),
-            output_tokens=math.ceil((decoder.characters if decoder else 0) / CHARACTERS_PER_TOKEN),
-            estimated=True,
-        )
+        estimate = self._estimate(decoder)
         return self._priced(estimate, estimate.output_tokens)
+
+    def _estimate(self, decoder: ReplyDecoder | None) -> Usage:
+        reported = decoder.usage if decoder else None
+        usage = reported or Usage(input_tokens=math.ceil(len(self._body) / BYTES_PER_TOKEN))
+        output = math.ceil((decoder.characters if decoder else 0) / CHARACTERS_PER_TOKEN)
+        return msgspec.structs.replace(usage, output_tokens=max(usage.output_tokens, output), estimated=True)
 
     def _priced(self, usage: Usage, billed_output_tokens: int) -> Usage:
         if usage.cost_usd is not None:
@@ -213,8 +206,8 @@ class ChatStream:
                 await self._read(decoder)
         return self._ready.popleft()
 
-    async def _open(self) -> ChatDecoder:
-        self._body = self._model.encoder.encode(self._request)
+    async def _open(self) -> ReplyDecoder:
+        self._body = self._model.dialect.encode(self._request)
         self._watchdog.connecting()
         try:
             self._answer = await self._model.exchange.send(self._model.http_request(self._body), self._connected)
@@ -223,7 +216,7 @@ class ChatStream:
         if not 200 <= self._answer.status < 300:
             self._refused = True
             raise self._model.refusal(self._answer, await self._error_body())
-        return ChatDecoder(stream=self._is_event_stream(), provider=self._model.provider)
+        return self._model.dialect.decoder(stream=self._is_event_stream())
 
     def _connected(self) -> None:
         self._sent = True
@@ -244,7 +237,7 @@ class ChatStream:
         self._body_over = self._complete = not data
         return data
 
-    async def _read(self, decoder: ChatDecoder) -> None:
+    async def _read(self, decoder: ReplyDecoder) -> None:
         contents = decoder.contents
         try:
             data = await self._receive()
@@ -258,7 +251,7 @@ class ChatStream:
         finally:
             self._watchdog.resting(content=decoder.contents != contents)
 
-    async def _drain(self, decoder: ChatDecoder) -> None:
+    async def _drain(self, decoder: ReplyDecoder) -> None:
         """Read to the body's end, so that the connection can be used again; not for long."""
         with Scope(DRAIN_SECONDS, quiet=True):
             try:
@@ -269,7 +262,7 @@ class ChatStream:
         self._watchdog.resting()
         self._complete = True
 
-    def _finished(self, decoder: ChatDecoder) -> Reply:
+    def _finished(self, decoder: ReplyDecoder) -> Reply:
         reply = decoder.finish(self._taken_ids() if decoder.has_calls else ())
         return msgspec.structs.replace(reply, usage=self.spent)
 
@@ -300,21 +293,20 @@ class ChatStream:
             await self._answer.aclose()
 
 
-def _endpoint(base_url: str) -> str:
+def _endpoint(base_url: str, path: str) -> str:
     address, mark, query = base_url.partition("?")
-    return f"{address.rstrip('/')}/chat/completions{mark}{query}"
+    return f"{address.rstrip('/')}{path}{mark}{query}"
 
 
-def _headers(provider: str, key: str | None, more: Mapping[str, str] | None, *, stream: bool) -> dict[str, str]:
+def _headers(dialect: Dialect, key: str | None, more: Mapping[str, str] | None) -> dict[str, str]:
     headers = {
         "content-type": "application/json",
-        "accept": "text/event-stream" if stream else "application/json",
+        "accept": "text/event-stream" if dialect.streamed else "application/json",
         "user-agent": "heaveto",
+        **dialect.headers(key),
     }
-    if stream:
+    if dialect.streamed:
         headers["accept-encoding"] = "identity"  # what compresses a stream holds it back
-    if key is not None:
-        headers["authorization"] = "Bearer " + check_header(f"the key for {provider}", key, "copy it again")
     for name, value in (more or {}).items():
         headers[check_header("a header's name", name, "use plain ASCII").lower()] = check_header(
             f"the header {name}", value, "use plain ASCII without line breaks"

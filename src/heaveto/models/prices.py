@@ -17,22 +17,25 @@ MILLION = Decimal(1_000_000)
 
 
 class Price(msgspec.Struct, frozen=True):
-    """Dollars for a million tokens. `cached_input` None: the same as `input`."""
+    """Dollars for a million tokens. `cached_input` (read from the cache) and `cache_write` None: the same as `input`."""
 
     input: Decimal
     output: Decimal
     cached_input: Decimal | None = None
+    cache_write: Decimal | None = None
 
     def cost(self, usage: Usage) -> Decimal:
         """Dollars for one call."""
         cached = self.input if self.cached_input is None else self.cached_input
-        fresh = usage.input_tokens - usage.cached_input_tokens
-        dollars = fresh * self.input + usage.cached_input_tokens * cached + usage.output_tokens * self.output
-        return dollars / MILLION
+        write = self.input if self.cache_write is None else self.cache_write
+        fresh = usage.input_tokens - usage.cached_input_tokens - usage.cache_write_tokens
+        dollars = fresh * self.input + usage.cached_input_tokens * cached + usage.cache_write_tokens * write
+        return (dollars + usage.output_tokens * self.output) / MILLION
 
 
 def set_price(price: Price | tuple[float | str, ...] | None) -> Price | None:
-    """A price from what people write: `(3, 15)`, or with the cached input `(3, 15, "0.30")`.
+    """A price from what people write: `(3, 15)`, with the cached input `(3, 15, "0.30")`, with what is written to the
+    cache `(3, 15, "0.30", "3.75")`.
 
     Raises:
         ConfigError: When it is no price.
@@ -59,10 +62,12 @@ def listed_cost(usage: Usage, model: str, provider: str) -> Decimal | None:
     The first call loads the table, which takes a few tenths of a second.
     """
     prices = _table()
+    read = min(usage.cached_input_tokens, usage.input_tokens)
     counted = prices.Usage(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
-        cache_read_tokens=min(usage.cached_input_tokens, usage.input_tokens),
+        cache_read_tokens=read,
+        cache_write_tokens=min(usage.cache_write_tokens, usage.input_tokens - read),
     )
     try:
         return Decimal(prices.calc_price(counted, model_ref=model, provider_id=provider).total_price)

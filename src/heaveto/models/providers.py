@@ -1,6 +1,6 @@
-"""The providers that speak chat completions, as a table, and the functions that make a model of one of them.
+"""The providers as a table, and the functions that make a model of one of them.
 
-Another provider is another row; another dialect is another module and its own functions.
+Another provider is another row; another dialect is another package and a line in `_dialect`.
 """
 
 from __future__ import annotations
@@ -8,18 +8,21 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
 from ..errors import ConfigError
-from .client import ChatModel
+from .anthropic import MessagesDialect
+from .chat import ChatDialect
+from .client import RemoteModel
+from .dialect import Dialect
 from .exchange import Exchange, check_header, shown_address
 from .limits import CallLimits
 from .prices import Price, set_price
 
-__all__ = ["PROVIDERS", "Provider", "by_name", "compatible", "openai", "openrouter"]
+__all__ = ["PROVIDERS", "Provider", "anthropic", "by_name", "compatible", "openai", "openrouter"]
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +34,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         options: Fields that every request has, and `stream_options` those that a streamed one has besides.
         reports_cost: Whether the API tells what a call cost.
         price_provider: The provider's name in the price table; None for the same one, empty where the table has none.
+        dialect: What it speaks: "chat" for chat completions, "messages" for Anthropic's Messages.
     """
 
     name: str
@@ -42,6 +46,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     stream_options: dict[str, Any] = msgspec.field(default_factory=lambda: {"stream_options": {"include_usage": True}})
     reports_cost: bool = False
     price_provider: str | None = None
+    dialect: Literal["chat", "messages"] = "chat"
 
 
 PROVIDERS: dict[str, Provider] = {
@@ -61,6 +66,14 @@ PROVIDERS: dict[str, Provider] = {
             base_url_variable="OPENAI_BASE_URL",
             max_tokens_field="max_completion_tokens",
         ),
+        Provider(
+            name="anthropic",
+            base_url="https://api.anthropic.com",
+            key_variable="ANTHROPIC_API_KEY",
+            base_url_variable="ANTHROPIC_BASE_URL",
+            stream_options={},  # it reports usage unasked
+            dialect="messages",
+        ),
         Provider(name="deepseek", base_url="https://api.deepseek.com/v1", key_variable="DEEPSEEK_API_KEY"),
         Provider(name="groq", base_url="https://api.groq.com/openai/v1", key_variable="GROQ_API_KEY"),
         # Mistral refuses fields that it does not know, and reports usage unasked.
@@ -77,7 +90,7 @@ PROVIDERS: dict[str, Provider] = {
 }
 
 
-def openrouter(model: str, *, key: str | None = None, **settings: Any) -> ChatModel:
+def openrouter(model: str, *, key: str | None = None, **settings: Any) -> RemoteModel:
     """A model at OpenRouter, such as `openrouter("anthropic/claude-sonnet-4.5")`.
 
     Args:
@@ -90,7 +103,7 @@ def openrouter(model: str, *, key: str | None = None, **settings: Any) -> ChatMo
     return _model_of(PROVIDERS["openrouter"], model, key=key, **settings)
 
 
-def openai(model: str, *, key: str | None = None, **settings: Any) -> ChatModel:
+def openai(model: str, *, key: str | None = None, **settings: Any) -> RemoteModel:
     """A model at OpenAI, or wherever `OPENAI_BASE_URL` points.
 
     Args:
@@ -103,7 +116,22 @@ def openai(model: str, *, key: str | None = None, **settings: Any) -> ChatModel:
     return _model_of(PROVIDERS["openai"], model, key=key, **settings)
 
 
-def by_name(name: str, **settings: Any) -> ChatModel:
+def anthropic(model: str, *, key: str | None = None, cache: bool = True, **settings: Any) -> RemoteModel:
+    """A model at Anthropic, or wherever `ANTHROPIC_BASE_URL` points.
+
+    Args:
+        key: The API key; `ANTHROPIC_API_KEY` by default.
+        cache: Whether the API shall cache the conversation for five minutes: what is read again costs a tenth, what is
+            new a quarter more.
+        settings: As for `compatible`.
+
+    Raises:
+        ConfigError: When there is no key, or a setting is wrong.
+    """
+    return _model_of(PROVIDERS["anthropic"], model, key=key, cache=cache, **settings)
+
+
+def by_name(name: str, **settings: Any) -> RemoteModel:
     """A model from "provider:model", as the command and `HEAVETO_MODEL` take it.
 
     Raises:
@@ -132,7 +160,7 @@ def compatible(
     options: Mapping[str, Any] | None = None,
     max_tokens_field: str = "max_tokens",
     allow_http: bool = False,
-) -> ChatModel:
+) -> RemoteModel:
     """A model behind any API that is compatible with OpenAI's chat completions.
 
     Args:
@@ -142,7 +170,8 @@ def compatible(
         headers: Further headers, for an API that takes its key elsewhere.
         stream: Whether replies are streamed.
         limits: Time limits of a call.
-        price: Dollars for a million tokens: `(input, output)`, or `(input, output, cached_input)`.
+        price: Dollars for a million tokens: `(input, output)`, `(input, output, cached_input)`, or with the price of
+            what is written to the cache as a fourth.
         exchange: How requests are sent.
         options: Further fields of each request's body.
         max_tokens_field: The API's name for the most output tokens.
@@ -180,7 +209,7 @@ def _model_of(
     base_url: str | None = None,
     allow_http: bool = False,
     **settings: Any,
-) -> ChatModel:
+) -> RemoteModel:
     base_url = base_url or os.environ.get(row.base_url_variable or "-") or row.base_url
     _checked(base_url, allow_http=allow_http)
     if key is None and row.key_variable:
@@ -199,24 +228,27 @@ def _build(
     key: str | None,
     options: Mapping[str, Any] | None = None,
     stream: bool = True,
+    cache: bool = True,
     price: Price | tuple[float | str, ...] | None = None,
     **settings: Any,
-) -> ChatModel:
+) -> RemoteModel:
     if not model:
         raise ConfigError("the model has no name", f"name one that {row.name} offers")
-    return ChatModel(
-        model,
-        provider=row.name,
+    return RemoteModel(
+        _dialect(row, model, {**row.options, **(row.stream_options if stream else {}), **(options or {})}, stream, cache),
         base_url=base_url,
         key=key,
-        stream=stream,
         price=set_price(price),
-        options={**row.options, **(row.stream_options if stream else {}), **(options or {})},
         api_reports_cost=row.reports_cost,
         price_provider=row.name if row.price_provider is None else row.price_provider,
-        max_tokens_field=row.max_tokens_field,
         **settings,
     )
+
+
+def _dialect(row: Provider, model: str, options: Mapping[str, Any], stream: bool, cache: bool) -> Dialect:
+    if row.dialect == "messages":
+        return MessagesDialect(model, provider=row.name, stream=stream, cache=cache, options=options)
+    return ChatDialect(model, provider=row.name, stream=stream, max_tokens_field=row.max_tokens_field, options=options)
 
 
 def _checked(base_url: str, *, allow_http: bool) -> str:

@@ -1,6 +1,7 @@
 """Chat completions, the dialect that most providers speak: the wire's types, and the pure codec."""
 
 from .decode import ChatDecoder
+from .dialect import ChatDialect
 from .encode import ChatEncoder
 
-__all__ = ["ChatDecoder", "ChatEncoder"]
+__all__ = ["ChatDecoder", "ChatDialect", "ChatEncoder"]

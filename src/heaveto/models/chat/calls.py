@@ -6,23 +6,15 @@ repeated or in pieces; arguments whole, in pieces, "", missing, or as an object.
 
 from __future__ import annotations
 
-import secrets
-import string
 from collections.abc import Callable, Collection
 from typing import Any
 
 from ...messages import CallDelta, ToolCall
+from ..call_ids import new_call_id, unused_id
 from ..json_bytes import encode
 from .wire import CallPart
 
-__all__ = ["CallsUnderWay", "new_call_id"]
-
-ID_CHARACTERS = string.ascii_letters + string.digits
-
-
-def new_call_id() -> str:
-    """An id that every API takes: nine letters and digits, as Mistral demands."""
-    return "".join(secrets.choice(ID_CHARACTERS) for _ in range(9))
+__all__ = ["CallsUnderWay"]
 
 
 class _Call:
@@ -97,10 +89,7 @@ class CallsUnderWay:
         seen, calls = set(taken), []
         extras: dict[str, Any] = {}
         for call in self._calls:
-            call_id = call.id
-            while not call_id or call_id in seen:
-                call_id = make_id()
-            seen.add(call_id)
+            call_id = unused_id(call.id, seen, make_id)
             calls.append(ToolCall(call_id, call.name, "".join(call.arguments) or "{}"))
             if call.extra is not None:
                 extras[call_id] = call.extra

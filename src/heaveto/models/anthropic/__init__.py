@@ -1,0 +1,7 @@
+"""Anthropic's Messages: the wire's types, and the pure codec."""
+
+from .decode import MessagesDecoder
+from .dialect import MessagesDialect
+from .encode import MessagesEncoder
+
+__all__ = ["MessagesDecoder", "MessagesDialect", "MessagesEncoder"]

@@ -1,0 +1,49 @@
+"""Chat completions as the client uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..exchange import check_header
+from .decode import ChatDecoder
+from .encode import ChatEncoder
+
+__all__ = ["ChatDialect"]
+
+
+class ChatDialect:
+    """Chat completions with one model; see `Dialect`.
+
+    Args:
+        model: The model's name at the provider.
+        provider: The provider's name, for errors.
+        stream: Whether replies are streamed.
+        max_tokens_field: The API's name for the most output tokens.
+        options: Further fields of each request's body, such as `temperature`.
+    """
+
+    path = "/chat/completions"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        provider: str,
+        stream: bool = True,
+        max_tokens_field: str = "max_tokens",
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model, self.provider, self.streamed = model, provider, stream
+        self.encode = ChatEncoder(
+            provider=provider, model=model, stream=stream, max_tokens_field=max_tokens_field, options=options
+        ).encode
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        """The key as a bearer token."""
+        if key is None:
+            return {}
+        return {"authorization": "Bearer " + check_header(f"the key for {self.provider}", key, "copy it again")}
+
+    def decoder(self, *, stream: bool) -> ChatDecoder:
+        return ChatDecoder(stream=stream, provider=self.provider)
