@@ -3,18 +3,18 @@
 
 VENV = .venv
 PYTHON =
-EXTRAS = all
 ARGS =
 BIN = $(VENV)/bin
 STAMP = $(VENV)/.installed
 CODE = src tests benchmarks
 
-.PHONY: help install demo test lint bench bench-repair clean
+.PHONY: help install demo test lint stops bench bench-repair clean
 
 help:
 	@echo "make demo          repair a small broken project, without a key and without the network"
 	@echo "make test          lint, types and tests, on asyncio and Trio"
 	@echo "make lint          the same without the tests"
+	@echo "make stops         every public operation stopped at every await"
 	@echo "make bench         speed and memory beside a bare loop"
 	@echo "make bench-repair  how many broken projects the offline model repairs"
 
@@ -33,11 +33,15 @@ lint: $(STAMP)
 test: lint
 	$(BIN)/python -m pytest $(ARGS)
 
+# Every public operation stopped at every await, on both back ends; HEAVETO_STOP replays one point.
+stops: $(STAMP)
+	$(BIN)/python -m pytest -q --stop-points 5000 $(ARGS)
+
 bench: $(STAMP)
 	$(BIN)/python benchmarks/speed.py $(ARGS)
 
 bench-repair: $(STAMP)
-	$(BIN)/python benchmarks/repair.py $(ARGS)
+	$(BIN)/python benchmarks/repair/run.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
@@ -61,5 +65,5 @@ $(STAMP): pyproject.toml constraints.txt
 	fi
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables --group dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e ".[$(EXTRAS)]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e .
 	@touch $(STAMP)

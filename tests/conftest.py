@@ -8,11 +8,15 @@ where every part can be installed, a missing part is a failure.
 from __future__ import annotations
 
 import os
+import time
 from collections import Counter
 from collections.abc import Generator
 
 import pytest
 
+from heaveto.testing.stops import stop_points
+
+began = time.monotonic()
 left_out: Counter[str] = Counter()
 
 
@@ -46,12 +50,40 @@ def skip_reason(report: pytest.TestReport | pytest.CollectReport) -> str:
     return text.removeprefix("Skipped: ")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--stop-points", type=int, metavar="LEAST", help="run only what stops at every await, and fail below so many points"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--stop-points") is None:
+        return
+    chosen = [item for item in items if stops_at_every_await(item)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+    items[:] = chosen
+
+
+def stops_at_every_await(item: pytest.Item) -> bool:
+    """Whether a test goes through `every_await`; by itself, or by its module's own function `stopped_everywhere`."""
+    code = getattr(getattr(item, "function", None), "__code__", None)
+    return code is not None and bool({"every_await", "stopped_everywhere"} & set(code.co_names))
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
     yield  # the terminal reporter writes its closing line in here
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        reporter.write_line(left_out_line(left_out))
+    if reporter is None:
+        return
+    reporter.write_line(left_out_line(left_out))
+    if (least := session.config.getoption("--stop-points")) is not None:
+        points, seconds = stop_points(), time.monotonic() - began
+        if points < least:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        reporter.write_line(
+            f"stop points: {points:,} of at least {least:,}, in {seconds:.0f} s, {session.testsfailed} tests failed"
+        )
 
 
 def left_out_line(reasons: Counter[str]) -> str:

@@ -4,6 +4,8 @@
         assert run.left_running == ()
         assert isinstance(run.error, type(run.cause)), run
 
+A failing assertion shows the run; HEAVETO_STOP=trio:cancel:17:0 (back end, way, await, second cancel) replays that one.
+
 An await is a point where a task of the run hands control to the loop; those of tasks that it starts count too. The
 fake clock makes a run last milliseconds. The same points come in the same order each time, but for what a thread or
 a process of the run does meanwhile.
@@ -13,7 +15,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
+import os
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, TypeVarTuple, cast
 
@@ -23,12 +26,13 @@ from ..causes import Cancelled, DeadlinePassed, Shutdown, Stop
 from ..scopes import Scope
 from .clocks import Backend, FakeClock
 
-__all__ = ["CAUSES", "WAYS", "StoppedRun", "Way", "every_await"]
+__all__ = ["CAUSES", "WAYS", "StoppedRun", "Way", "every_await", "stop_points"]
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 Way: TypeAlias = Literal["cancel", "deadline", "shutdown"]
 
+REPLAY_VARIABLE = "HEAVETO_STOP"
 FAR = 1e9  # seconds: a deadline that no run reaches, but one that waits for nothing does, so that it ends
 SEED = 1  # of Trio's scheduler, which shuffles tasks on purpose
 WAYS: tuple[Way, ...] = ("cancel", "deadline", "shutdown")
@@ -63,6 +67,15 @@ class StoppedRun(Generic[T]):
     left_running: tuple[str, ...]
 
 
+class _Tally:
+    points = 0
+
+
+def stop_points() -> int:
+    """How many runs were stopped in this process so far."""
+    return _Tally.points
+
+
 def every_await(
     fn: Callable[[*Args], Awaitable[T]],
     *args: *Args,
@@ -83,7 +96,7 @@ def every_await(
     plans = [(way, 0) for way in ways] + [("cancel", again) for again in again_after if "cancel" in ways]
     for backend in backends:
         for way, again in plans:
-            for at in itertools.count(1):
+            for at in _replayed(backend, way, again):
                 stopper = _Stopper(way, at, again)
                 run = _run(backend, stopper, fn, *args)
                 if stopper.awaits < at:
@@ -91,7 +104,17 @@ def every_await(
                         raise run.error
                     break
                 if stopper.awaits >= at + again:
+                    _Tally.points += 1
                     yield run
+
+
+def _replayed(backend: Backend, way: Way, again: int) -> Iterable[int]:
+    """The awaits to stop at: all, or the one that HEAVETO_STOP names."""
+    wanted = os.environ.get(REPLAY_VARIABLE)
+    if wanted is None:
+        return itertools.count(1)
+    backend_name, way_name, at, again_after = wanted.split(":")
+    return [int(at)] if (backend_name, way_name, int(again_after)) == (backend, way, again) else []
 
 
 class _Stopper:
