@@ -23,7 +23,7 @@ from ..loop.turn import Loop
 from ..messages import Limits, Spend
 from ..models import Model
 from ..retry import RetryPolicy
-from ..scopes import Slots, finish, tasks
+from ..scopes import Slots, current_cause, finish, tasks
 from ..tools import Tool
 from .opening import begin, take_up
 from .run import Run, cause_of
@@ -256,7 +256,7 @@ def new_run_id() -> str:
 
 def _why_left(error: BaseException) -> Stop:
     """The cause of a run whose block raised: what stopped the block, if it was that."""
-    cause = cause_of(error)
+    cause = cause_of(error, current_cause())
     if cause is not error and isinstance(cause, Stop):
         return cause
     return Cancelled(f"the block that started the run failed: {describe(error)}", "the program")

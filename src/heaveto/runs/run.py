@@ -11,7 +11,7 @@ from ..errors import RunDeadline, Waiting
 from ..loop.log import Log
 from ..loop.outcome import Outcome, Report, branches, conclude, describe, is_resumable, kind_of
 from ..loop.turn import Loop
-from ..scopes import Scope, current_cause, deadline, finish, graced
+from ..scopes import Scope, deadline, finish, graced
 from .watchers import Events, Watchers
 
 __all__ = ["Run", "cause_of"]
@@ -70,7 +70,7 @@ class Run:
         except Exception as error:  # boundary: whatever it was, the run ends with an outcome
             await finish(END_SECONDS, self._conclude, error)
         except BaseException as error:
-            await finish(END_SECONDS, self._conclude, cause_of(error))
+            await finish(END_SECONDS, self._conclude, cause_of(error, self._scope.cause))
             raise
         else:
             await finish(END_SECONDS, self._conclude, None)
@@ -129,11 +129,11 @@ class Run:
         return Outcome(kind=kind, text=text, cause=cause, error=None if cause else error, report=report)
 
 
-def cause_of(error: BaseException) -> BaseException:
+def cause_of(error: BaseException, cause: Stop | None) -> BaseException:
     """The error itself; of a cancellation its cause, as a copy, since one cause may stop many runs."""
     if not isinstance(error, anyio.get_cancelled_exc_class()):
         return error
-    return copy.copy(current_cause()) or StoppedFromOutside()
+    return copy.copy(cause) if cause is not None else StoppedFromOutside()
 
 
 def _unsaved_because(failed: Exception, error: BaseException | None) -> Exception:
