@@ -25,7 +25,7 @@ from typing import TypeAlias
 from fake_server import allow_many_files
 from job import Done, Job, Notes, Side
 
-__all__ = ["CASES", "Setting", "peak_megabytes", "used_seconds"]
+__all__ = ["CASES", "Setting", "measure", "peak_megabytes", "used_seconds"]
 
 Figures: TypeAlias = dict[str, float]
 Once: TypeAlias = Callable[[], Awaitable[Figures]]
@@ -247,7 +247,8 @@ async def _stats(setting: Setting) -> dict[str, int]:
     return await asyncio.to_thread(ask)
 
 
-async def _measured(case: str, settings: list[Setting], repetitions: int) -> dict[str, list[Figures]]:
+async def measure(case: str, settings: list[Setting], repetitions: int) -> dict[str, list[Figures]]:
+    """Each side's figures, the sides in turn."""
     figures: dict[str, list[Figures]] = {setting.side: [] for setting in settings}
     async with AsyncExitStack() as stack:
         sides = {setting.side: await stack.enter_async_context(CASES[case](setting)) for setting in settings}
@@ -262,7 +263,7 @@ def _main(case: str, url: str, sides: str, repetitions: str, *values: str) -> No
     named = dict(each.split("=", 1) for each in values)
     with tempfile.TemporaryDirectory(prefix="heaveto-bench-") as folder:
         settings = [Setting(side, url, Path(folder), named) for side in sides.split(",")]
-        print(json.dumps(asyncio.run(_measured(case, settings, int(repetitions)))))
+        print(json.dumps(asyncio.run(measure(case, settings, int(repetitions)))))
 
 
 if __name__ == "__main__":

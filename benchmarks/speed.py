@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from typing import TypeAlias
 
-__all__ = ["ROWS", "Row", "main"]
+__all__ = ["ROWS", "Row", "main", "server", "summary"]
 
 HERE = Path(__file__).parent
 Samples: TypeAlias = dict[str, list[float]]
@@ -163,7 +163,7 @@ def _run(*args: str) -> str:
 
 
 @contextmanager
-def _server() -> Iterator[str]:
+def server() -> Iterator[str]:
     """A fake server in a process of its own; its address."""
     command = [sys.executable, str(HERE / "fake_server.py")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -183,6 +183,12 @@ def _line(row: Row, samples: Samples) -> str:
     return f"{row.name:<32} {ours:>10} {floor:>10} {ratio:>7}  {row.unit:<10} {row.goal:>6}".rstrip()
 
 
+def summary(ratios: dict[str, float]) -> str:
+    """The last line; empty when none of its rows was measured."""
+    told = [f"{ratios[name]:.2f} x {words}" for name, words in SUMMARY.items() if name in ratios]
+    return f"ours/floor: {', '.join(told)}" if told else ""
+
+
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description="What heaveto costs beside a bare loop on the same HTTP client.")
     parser.add_argument("rows", nargs="*", metavar="ROW", help="a word of a row's name; all rows by default")
@@ -191,16 +197,15 @@ def main(arguments: list[str]) -> None:
     rows = [row for row in ROWS if not options.rows or any(word in row.name for word in options.rows)]
     ratios: dict[str, float] = {}
     print(f"{'':<32} {'ours':>10} {'floor':>10} {'ratio':>7}  {'':<10} {'goal':>6}")
-    with _server() as url:
+    with server() as url:
         measuring = Measuring(url, quick=options.quick)
         for row in rows:
             samples = measuring.samples(row)
             print(_line(row, samples), flush=True)
             if row.floor:
                 ratios[row.name] = _ratio(samples)
-    told = [f"{ratios[name]:.2f} x {words}" for name, words in SUMMARY.items() if name in ratios]
-    if told:
-        print(f"ours/floor: {', '.join(told)}")
+    if line := summary(ratios):
+        print(line)
 
 
 if __name__ == "__main__":
