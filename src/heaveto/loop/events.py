@@ -22,7 +22,7 @@ class TurnStarted(msgspec.Struct, frozen=True, tag_field="type", tag="turn.start
     turn: int
 
 
-class TextPiece(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
+class TextPiece(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="text"):
     """A piece of the answer. A `retry` event voids the pieces of the turn that came before it."""
 
     turn: int
@@ -30,7 +30,7 @@ class TextPiece(msgspec.Struct, frozen=True, tag_field="type", tag="text"):
     text: str
 
 
-class ReasoningPiece(msgspec.Struct, frozen=True, tag_field="type", tag="reasoning"):
+class ReasoningPiece(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="reasoning"):
     """A piece of the model's reasoning; void like a piece of text."""
 
     turn: int

@@ -117,14 +117,22 @@ class Transcript:
     """The messages of a run, append-only, each encoded once for the API that it is sent to.
 
     A request's body is joined from kept pieces, so that the three-hundredth turn costs what the third did.
+
+    Attributes:
+        call_ids: The ids of all calls in it.
     """
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
-        self._messages = list(messages)
+        self._messages: list[Message] = []
         self._encoded: dict[str, list[bytes]] = {}
+        self.call_ids: set[str] = set()
+        self.append(*messages)
 
     def append(self, *messages: Message) -> None:
         self._messages.extend(messages)
+        for message in messages:
+            if isinstance(message, AssistantMessage):
+                self.call_ids.update(call.id for call in message.tool_calls)
 
     def __iter__(self) -> Iterator[Message]:
         return iter(self._messages)

@@ -12,19 +12,19 @@ from .money import Usage
 __all__ = ["CallDelta", "Delta", "Finish", "ReasoningDelta", "Reply", "TextDelta"]
 
 
-class TextDelta(msgspec.Struct, frozen=True):
+class TextDelta(msgspec.Struct, frozen=True, gc=False):
     """A piece of the answer."""
 
     text: str
 
 
-class ReasoningDelta(msgspec.Struct, frozen=True):
+class ReasoningDelta(msgspec.Struct, frozen=True, gc=False):
     """A piece of the model's reasoning."""
 
     text: str
 
 
-class CallDelta(msgspec.Struct, frozen=True):
+class CallDelta(msgspec.Struct, frozen=True, gc=False):
     """A piece of a tool call; `index` tells the calls of a reply apart."""
 
     index: int

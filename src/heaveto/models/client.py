@@ -20,7 +20,7 @@ from typing import Self
 import msgspec
 
 from ..errors import APIError, IncompleteStream, TransportFailed
-from ..messages import AssistantMessage, Delta, Reply, Usage
+from ..messages import Delta, Reply, Usage
 from ..scopes import Scope, finish, wall_time
 from .decoder import ReplyDecoder
 from .dialect import Dialect
@@ -263,12 +263,8 @@ class RemoteStream:
         self._complete = True
 
     def _finished(self, decoder: ReplyDecoder) -> Reply:
-        reply = decoder.finish(self._taken_ids() if decoder.has_calls else ())
+        reply = decoder.finish(self._request.transcript.call_ids)
         return msgspec.structs.replace(reply, usage=self.spent)
-
-    def _taken_ids(self) -> set[str]:
-        messages = (message for message in self._request.transcript if isinstance(message, AssistantMessage))
-        return {call.id for message in messages for call in message.tool_calls}
 
     async def _error_body(self) -> bytes:
         pieces, size = [], 0
