@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import anyio
@@ -33,6 +34,10 @@ class World:
     ran: list[str] = field(default_factory=list)  # the ids of the calls that ran, once for each time
     noted: Callable[[str], None] = lambda effect: None  # told of each effect when it happens
 
+    def clear(self) -> None:
+        self.effects.clear()
+        self.ran.clear()
+
     async def do(self, call: Call, effect: str = "") -> str:
         self.ran.append(call.call_id)
         await anyio.sleep(0.5)
@@ -47,7 +52,7 @@ class World:
         paid = f"paid {arguments['what']}" in self.effects
         return Check("done", "pay: it is on the list") if paid else Check("not_done", "it is not on the list")
 
-    @property
+    @cached_property
     def tools(self) -> list[Any]:
         @tool(effect="read")
         async def look(what: str, call: Call) -> str:
