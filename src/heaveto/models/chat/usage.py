@@ -19,6 +19,7 @@ def to_usage(usage: WireUsage) -> Usage:
         input_tokens=usage.prompt_tokens or 0,
         output_tokens=usage.completion_tokens or 0,
         cached_input_tokens=cached or usage.prompt_cache_hit_tokens or usage.cached_tokens or 0,
+        cache_write_tokens=(inputs and inputs.cache_write_tokens) or 0,
         reasoning_tokens=(outputs and outputs.reasoning_tokens) or 0,
         cost_usd=_dollars(usage.cost),
     )

@@ -50,6 +50,7 @@ class Choice(msgspec.Struct, gc=False):
 
 class InputDetails(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
+    cache_write_tokens: int | None = None  # OpenRouter
 
 
 class OutputDetails(msgspec.Struct, gc=False):
