@@ -110,7 +110,7 @@ class RemoteModel:
             CallTimeout, ConnectTimeout, StreamIdle: A limit of this call passed; raised on leaving.
             BadReply: (a member of it) when the reply cannot be used.
         """
-        async with watched(self.limits, streamed=self.streamed) as watchdog:
+        with watched(self.limits, streamed=self.streamed) as watchdog:
             stream = RemoteStream(self, request, watchdog)
             try:
                 yield stream

@@ -1,25 +1,22 @@
-"""The time limits of one model call, and the one task that watches them.
+"""The time limits of one model call, as one deadline that moves with what is waited for.
 
 The rules of this file:
 - A limit runs only while we wait for the other side: what the consumer does with a delta counts against nobody.
-- A read only notes the time. The watching task sleeps until the nearest limit as it was when it fell asleep and looks
-  again then, since that limit has mostly moved on; only a limit that moved nearer wakes it.
 - Keep-alives count as bytes and not as content, so they cannot keep an empty stream alive for ever.
 """
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-import anyio
-
 from ..causes import CallTimeout, ConnectTimeout, Stop, StreamIdle
 from ..errors import ConfigError
-from ..scopes import Scope, tasks
+from ..scopes import Scope
 from ..scopes.clock import loop_clock
 
 __all__ = ["CallLimits", "Watchdog", "watched"]
@@ -53,18 +50,37 @@ class CallLimits:
 
 
 class _Limit(NamedTuple):
-    """One limit: seconds, infinite when off, and what its passing is called."""
+    """One limit: seconds, infinite when off, and the cause when they pass; whoever is stopped by it gets a copy."""
 
     seconds: float
-    kind: type[CallTimeout | ConnectTimeout | StreamIdle]
-    setting: str
+    late: Stop
 
     @classmethod
     def of(cls, seconds: float | None, kind: type[CallTimeout | ConnectTimeout | StreamIdle], setting: str) -> _Limit:
-        return cls(math.inf if seconds is None else seconds, kind, setting)
+        seconds = math.inf if seconds is None else seconds
+        return cls(seconds, kind(seconds, setting))
 
-    def cause(self) -> Stop:
-        return self.kind(self.seconds, self.setting)
+
+class _Plan(NamedTuple):
+    """The limits of a call, by what is waited for."""
+
+    connect: _Limit
+    first: _Limit
+    idle: _Limit
+    content: _Limit
+    whole: _Limit
+
+    @classmethod
+    @functools.cache
+    def of(cls, limits: CallLimits, *, streamed: bool) -> _Plan:
+        seconds, setting = (limits.stream_seconds, "stream_seconds") if streamed else (limits.call_seconds, "call_seconds")
+        return cls(
+            connect=_Limit.of(limits.connect_seconds, ConnectTimeout, "connect_seconds"),
+            first=_Limit.of(limits.first_byte_seconds if streamed else None, StreamIdle, "first_byte_seconds"),
+            idle=_Limit.of(limits.idle_seconds if streamed else None, StreamIdle, "idle_seconds"),
+            content=_Limit.of(limits.content_idle_seconds if streamed else None, StreamIdle, "content_idle_seconds"),
+            whole=_Limit.of(seconds, CallTimeout, setting),
+        )
 
 
 class Watchdog:
@@ -72,37 +88,29 @@ class Watchdog:
 
     def __init__(self, limits: CallLimits, scope: Scope, *, streamed: bool) -> None:
         self._scope, self._clock = scope, loop_clock()
-        self._connect = _Limit.of(limits.connect_seconds, ConnectTimeout, "connect_seconds")
-        self._first = _Limit.of(limits.first_byte_seconds if streamed else None, StreamIdle, "first_byte_seconds")
-        self._idle = _Limit.of(limits.idle_seconds if streamed else None, StreamIdle, "idle_seconds")
-        self._content = _Limit.of(limits.content_idle_seconds if streamed else None, StreamIdle, "content_idle_seconds")
-        seconds, setting = (limits.stream_seconds, "stream_seconds") if streamed else (limits.call_seconds, "call_seconds")
-        self._whole = _Limit.of(seconds, CallTimeout, setting)
+        self._plan = _Plan.of(limits, streamed=streamed)
         self._whole_due = math.inf
-        self._due = math.inf
-        self._limit = self._whole
         self._began = self._clock()
         self._quiet = 0.0
-        self._changed, self._planned, self._over = anyio.Event(), math.inf, False
 
     def connecting(self) -> None:
         """The call begins."""
         now = self._clock()
-        self._began, self._whole_due = now, now + self._whole.seconds
-        self._arm(now + self._connect.seconds, self._connect)
+        self._began, self._whole_due = now, now + self._plan.whole.seconds
+        self._wait(now, self._plan.connect)
 
     def waiting(self) -> None:
         """There is a connection; the request goes out, and the answer has not begun."""
-        self._arm(self._clock() + self._first.seconds, self._first)
+        self._wait(self._clock(), self._plan.first)
 
     def reading(self) -> None:
         """The next bytes are waited for."""
         self._began = now = self._clock()
-        left = self._content.seconds - self._quiet
-        if left < self._idle.seconds:
-            self._arm(now + left, self._content)
+        left = self._plan.content.seconds - self._quiet
+        if left < self._plan.idle.seconds:
+            self._wait(now, _Limit(left, self._plan.content.late))
         else:
-            self._arm(now + self._idle.seconds, self._idle)
+            self._wait(now, self._plan.idle)
 
     def resting(self, *, content: bool = False) -> None:
         """Nothing is waited for.
@@ -110,44 +118,23 @@ class Watchdog:
         Args:
             content: Whether what came was content.
         """
-        self._due = math.inf
+        self._scope.limit(math.inf, self._plan.whole.late)
         self._quiet = 0.0 if content else self._quiet + self._clock() - self._began
 
-    def close(self) -> None:
-        """End the watching task."""
-        self._over = True
-        self._changed.set()
-
-    def _arm(self, due: float, limit: _Limit) -> None:
+    def _wait(self, now: float, limit: _Limit) -> None:
+        due = now + limit.seconds
         if self._whole_due < due:
-            due, limit = self._whole_due, self._whole
-        self._due, self._limit = due, limit
-        if due < self._planned:
-            self._changed.set()
-
-    async def watch(self) -> None:
-        """Stop the scope when the limit in force has passed."""
-        while not self._over:
-            self._changed, self._planned = anyio.Event(), self._due
-            with Scope(self._planned - self._clock(), quiet=True):
-                await self._changed.wait()
-            if self._clock() >= self._due and not self._over:
-                self._scope.cancel(self._limit.cause())
-                return
+            self._scope.limit(self._whole_due, self._plan.whole.late)
+        else:
+            self._scope.limit(due, limit.late)
 
 
-@asynccontextmanager
-async def watched(limits: CallLimits, *, streamed: bool) -> AsyncIterator[Watchdog]:
+@contextmanager
+def watched(limits: CallLimits, *, streamed: bool) -> Iterator[Watchdog]:
     """A block around one call, stopped when one of its limits passes.
 
     Raises:
         ConnectTimeout, StreamIdle, CallTimeout: On leaving, with the limit and its setting.
     """
     with Scope() as scope:
-        watchdog = Watchdog(limits, scope, streamed=streamed)
-        async with tasks() as group:
-            group.start_soon(watchdog.watch, name="watching a model call")
-            try:
-                yield watchdog
-            finally:
-                watchdog.close()
+        yield Watchdog(limits, scope, streamed=streamed)

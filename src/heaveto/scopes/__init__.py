@@ -1,8 +1,8 @@
 """The ground floor: scopes that are stopped with a cause, and waiting that gives up well. Standard library and AnyIO only.
 
 `scope.py` what is stopped, and why; `groups.py` tasks; `finishing.py` the two ways out of a stop; `threads.py` sync code
-beside the loop; `callbacks.py` a stop that calls back; `slots.py` and `rate_limit.py` waiting for a turn; `clock.py` the two
-clocks.
+beside the loop; `callbacks.py` a stop that calls back; `moving_limit.py` a deadline that moves often; `slots.py` and
+`rate_limit.py` waiting for a turn; `clock.py` the two clocks.
 """
 
 from .callbacks import StopCallback, on_stop

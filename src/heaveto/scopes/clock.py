@@ -24,6 +24,7 @@ __all__ = [
     "fake_clocks",
     "loop_clock",
     "loop_waker",
+    "on_trio",
     "outside_the_loop",
     "wall_time",
 ]
@@ -43,6 +44,12 @@ class Holdable(Protocol):
 fake_clocks: WeakKeyDictionary[object, Holdable] = (
     WeakKeyDictionary()
 )  # by asyncio's loop or Trio's clock; the kit adds its own
+
+
+def on_trio() -> bool:
+    """Whether the code that asks runs in a Trio loop."""
+    trio = sys.modules.get("trio")
+    return trio is not None and bool(trio.lowlevel.in_trio_run())
 
 
 def loop_clock() -> Clock:

@@ -7,7 +7,6 @@ in a task of its own, which that cancellation does not reach, and the cancellati
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar, TypeVarTuple
@@ -16,6 +15,7 @@ import anyio
 import anyio.lowlevel
 
 from ..causes import SaveTimeout, Stop, StoppedFromOutside
+from .clock import on_trio
 from .groups import unwrapped
 from .scope import Scope, _current
 
@@ -41,15 +41,10 @@ async def finish(seconds: float, fn: Callable[[*Args], Awaitable[T]], *args: *Ar
             return await fn(*args)
         raise AssertionError("a scope that is not quiet raises")
 
-    if _on_trio():
+    if on_trio():
         return await work()
     own = asyncio.ensure_future(work())  # heaveto: allow raw-tasks a native cancellation does not reach a task of its own
     return await _despite_native_cancellation(own)
-
-
-def _on_trio() -> bool:
-    trio = sys.modules.get("trio")
-    return trio is not None and bool(trio.lowlevel.in_trio_run())
 
 
 async def _despite_native_cancellation(task: asyncio.Future[T]) -> T:

@@ -26,6 +26,7 @@ import anyio
 from ..causes import DeadlinePassed, Stop
 from ..errors import NotEnoughTime
 from .clock import Clock, loop_clock
+from .moving_limit import MovingLimit
 
 __all__ = ["Scope", "check_stop", "current_cause", "deadline", "need", "pending_cause", "time_left"]
 
@@ -67,14 +68,15 @@ class Scope:
         self._hurry: list[anyio.Event] = []  # ends the grace periods inside this scope
         self._is_grace = False
         self._early: Stop | None = None  # a stop that came before the block began
+        self._moving: MovingLimit | None = None
         self._entered = self._over = False
 
     def __enter__(self) -> Self:
         if self._entered:
             raise RuntimeError("a scope is entered once: make another for another block")
         self._clock: Clock = loop_clock()
-        until = self._clock() + self._seconds if self._seconds != math.inf else math.inf
-        self.native = anyio.CancelScope(shield=self._shield, deadline=until)  # heaveto: allow raw-scope made here only
+        self._until = self._clock() + self._seconds if self._seconds != math.inf else math.inf
+        self.native = anyio.CancelScope(shield=self._shield, deadline=self._until)  # heaveto: allow raw-scope made here only
         self._parent = _current.get()
         self._token: Token[Scope | None] = _current.set(self)
         self.native.__enter__()
@@ -88,6 +90,8 @@ class Scope:
     ) -> bool:
         _current.reset(self._token)
         stop, self._over = self._latch(), True
+        if self._moving is not None:
+            self._moving.close()
         if stop and self.native.cancel_called and error is not None and not _is_a_stop(error):
             error.add_note(f"while stopping: {stop.cause}")  # an error in the clean-up does not hide the cause
         swallowed = bool(self.native.__exit__(kind, error, traceback))
@@ -110,6 +114,22 @@ class Scope:
             for event in self._hurry:
                 event.set()
         self.native.cancel(reason=repr(cause))
+
+    def limit(self, until: float, late: Stop) -> None:
+        """Move the block's time limit, as often as one likes; nothing once it was stopped.
+
+        Args:
+            until: By the loop's clock; infinite for none.
+            late: The cause when that passes.
+        """
+        if self._stop is not None or self.native.cancel_called:
+            self._latch()
+            self.native.cancel()
+            return
+        if self._moving is None:
+            self._moving = MovingLimit(self.native)
+        self._until, self._late = until, late
+        self._moving.move(until)
 
     def note(self, cause: Stop) -> bool:
         """Keep the cause of a stop that something else is about to deliver; False when it is too late for that."""
@@ -137,10 +157,8 @@ class Scope:
             scope = None if scope._shield and not (through_grace and scope._is_grace) else scope._parent
 
     def _latch(self) -> Stopped | None:
-        if self._stop is None and not self._over and self._seconds != math.inf:
-            until = self.native.deadline
-            if self._clock() >= until:
-                self._stop = Stopped(until, -1, self._late or DeadlinePassed(self._seconds))
+        if self._stop is None and not self._over and self._until != math.inf and self._clock() >= self._until:
+            self._stop = Stopped(self._until, -1, self._late or DeadlinePassed(self._seconds))
         return self._stop
 
 
@@ -183,7 +201,7 @@ def time_left() -> float:
         return math.inf
     if scope.cause is not None:
         return 0.0
-    return max(0.0, min(each.native.deadline - each._clock() for each in scope.visible()))
+    return max(0.0, min(each._until - each._clock() for each in scope.visible()))
 
 
 def need(seconds: float, what: str = "") -> None:

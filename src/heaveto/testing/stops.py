@@ -137,7 +137,7 @@ class _Stopper:
 
     def _stop(self) -> None:
         if self.way == "deadline":
-            self.scope.native.deadline = anyio.current_time()
+            self.scope.limit(anyio.current_time(), CAUSES["deadline"])
         else:
             self.scope.cancel(CAUSES[self.way])
 
