@@ -5,25 +5,29 @@ VENV = .venv
 PYTHON =
 ARGS =
 BIN = $(VENV)/bin
-STAMP = $(VENV)/.installed
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+INSTALLED = $(VENV)/.installed
+DEVELOPING = $(VENV)/.developing
 CODE = src tests benchmarks
 
-.PHONY: help install demo test lint stops bench bench-repair clean
+.PHONY: help install demo test lint stops wire bytes bench bench-repair clean
 
 help:
 	@echo "make demo          repair a small broken project, without a key and without the network"
 	@echo "make test          lint, types and tests, on asyncio and Trio"
 	@echo "make lint          the same without the tests"
 	@echo "make stops         every public operation stopped at every await"
+	@echo "make wire          recorded replies of model APIs decoded in every way"
+	@echo "make bytes         streams closed, reset, stalled and split at every byte"
 	@echo "make bench         speed and memory beside a bare loop"
 	@echo "make bench-repair  how many broken projects the offline model repairs"
 
-install: $(STAMP)
+install: $(DEVELOPING)
 
-demo: $(STAMP)
+demo: $(INSTALLED)
 	$(BIN)/heaveto demo $(ARGS)
 
-lint: $(STAMP)
+lint: $(DEVELOPING)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
@@ -34,21 +38,28 @@ test: lint
 	$(BIN)/python -m pytest $(ARGS)
 
 # Every public operation stopped at every await, on both back ends; HEAVETO_STOP replays one point.
-stops: $(STAMP)
+stops: $(DEVELOPING)
 	$(BIN)/python -m pytest -q --stop-points 5000 $(ARGS)
 
-bench: $(STAMP)
+# HEAVETO_WIRE_DIR says where the recordings are; without them the replies made by hand serve alone.
+wire: $(DEVELOPING)
+	$(BIN)/python tests/wire/wire.py $(ARGS)
+
+bytes: $(DEVELOPING)
+	$(BIN)/python tests/wire/every_byte.py $(ARGS)
+
+bench: $(DEVELOPING)
 	$(BIN)/python benchmarks/speed.py $(ARGS)
 
-bench-repair: $(STAMP)
+bench-repair: $(INSTALLED)
 	$(BIN)/python benchmarks/repair/run.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist
 
-# pip is pinned first, because an interpreter's own may not know dependency groups; the build runs with the pinned
-# hatchling, because pip's isolated builds do not read constraints.
-$(STAMP): pyproject.toml constraints.txt
+# What users install. pip is pinned first, because an interpreter's own may not know dependency groups; the build runs with
+# the pinned hatchling, because pip's isolated builds do not read constraints.
+$(INSTALLED): pyproject.toml constraints.txt
 	@if ! "$(BIN)/python" -c "" 2>/dev/null; then \
 	  python="$(PYTHON)"; \
 	  for each in $${python:-python3.13 python3.12 python3.11 python3}; do \
@@ -63,7 +74,12 @@ $(STAMP): pyproject.toml constraints.txt
 	  fi; \
 	  "$$python" -m venv --clear "$(VENV)" || exit 1; \
 	fi
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt hatchling editables --group dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-build-isolation -e .
-	@touch $(STAMP)
+	$(PIP) pip
+	$(PIP) hatchling editables
+	$(PIP) --no-build-isolation -e .
+	@touch $@
+
+# What developers need besides.
+$(DEVELOPING): $(INSTALLED)
+	$(PIP) --group dev
+	@touch $@

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import shutil
 import sqlite3
 import sys
 from collections.abc import Callable, Iterator
@@ -98,17 +97,11 @@ def _offline_model() -> Iterator[Finding]:
         yield Finding("ok", "offline model", "its server starts on loopback and ends")
 
 
-def _programs() -> Iterator[Finding]:
-    for name, what in (("git", "worktrees and diffs"), ("bwrap", "the strongest sandbox"), ("rg", "quick searches")):
-        path = shutil.which(name)
-        yield Finding("ok" if path else "lack", name, path or f"not installed; {what} will do without it")
-
-
 def _tests_here() -> Iterator[Finding]:
-    folder = Path.cwd()
-    found = [name for name in (".venv", "venv", "env") if (folder / name / "bin" / "python").exists()]
-    where = f"{found[0]}/bin/python" if found else sys.executable
-    yield Finding("ok", "tests here", f"run_tests would use {where}")
+    from ..tools.interpreters import find_interpreter
+
+    python = find_interpreter(Path.cwd(), os.environ.get("HEAVETO_TEST_PYTHON"))
+    yield Finding("ok", "tests here", f"run_tests uses {python.path}")
 
 
-_CHECKS: list[Callable[[], Iterator[Finding]]] = [_platform, _journal, _keys, _offline_model, _programs, _tests_here]
+_CHECKS: list[Callable[[], Iterator[Finding]]] = [_platform, _journal, _keys, _offline_model, _tests_here]

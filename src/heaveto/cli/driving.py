@@ -55,14 +55,15 @@ def drive_again(flags: dict[str, Any], run_id: str, say: str | None) -> int:
         store = open_store()
         try:
             found = await store.find(run_id)
-            started = (await read_state(store, found)).started
+            state = await read_state(store, found)
         except BaseException:
             await finish(CLOSE_SECONDS, store.aclose)
             raise
+        started = state.started
         kept = {"model": started.model, "folder": started.folder, **started.settings}
         settings = Settings.from_flags(flags, kept)
         agent = command_agent(settings, _folder(settings.folder), store)
-        limits = _limits(settings, started.limits)
+        limits = _limits(settings, state.limits)
         return await _close_after(agent, store, drive(agent.reopen(found, limits=limits, say=say), settings))
 
     return anyio.run(whole)

@@ -144,8 +144,14 @@ def keep_rewritten_tests_in(scratch: str) -> None:
     """pytest keeps bytecode of its own for the test files, with the same weakness."""
     from _pytest.assertion import rewrite
 
-    if hasattr(rewrite, "get_cache_dir"):
-        rewrite.get_cache_dir = lambda file_path: type(file_path)(scratch) / "rewritten"
+    if (usual := getattr(rewrite, "get_cache_dir", None)) is not None:
+        project = os.getcwd() + os.sep
+
+        def cache_dir(file_path):
+            inside = str(file_path).startswith(project) and "site-packages" not in str(file_path)
+            return type(file_path)(scratch) / "rewritten" if inside else usual(file_path)
+
+        rewrite.get_cache_dir = cache_dir
     else:
         sys.pycache_prefix = scratch  # slower: it hides the libraries' bytecode too
 

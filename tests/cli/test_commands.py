@@ -1,0 +1,148 @@
+"""The commands as a person uses them, on the offline model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from heaveto.cli.texts import call_line, clip, closing_lines, cost_text, printable, seconds_text
+from heaveto.journal.records import RunFinished
+from heaveto.messages import Spend
+
+
+def test_a_run_in_text_mode(heaveto: Any, project: Path) -> None:
+    """The answer alone on standard output; tool calls and three closing lines beside it."""
+    finished = heaveto("run", "-m", "offline", "-C", str(project), "-o", str(project / "answer.txt"), "make the tests pass")
+    assert finished.status == 0, finished
+    assert "return a + b" in (project / "calc.py").read_text()
+    assert "no language model" in finished.out or "not a language model" in finished.out
+    assert (project / "answer.txt").read_text().strip() == finished.out.strip()
+    lines = finished.err.strip().splitlines()
+    assert "→ run_tests" in lines
+    assert lines[-3].startswith("answered after ")
+    assert lines[-2].startswith("  cost: $0.0000 (")
+    assert lines[-1].startswith("  show: heaveto show ")
+
+
+def test_a_run_as_json_lines(heaveto: Any, project: Path) -> None:
+    """Numbered, in order, durable ones once each; each call has one result; the end has what programs ask for."""
+    finished = heaveto("run", "-m", "offline", "-C", str(project), "--json", "make the tests pass")
+    events = finished.events
+    assert events[0]["type"] == "run.started"
+    durable = [int(event["id"]) for event in events if event["id"].isdigit()]
+    assert durable == list(range(1, len(durable) + 1))
+    asked = [call["id"] for event in events if event["type"] == "reply" for call in event["message"].get("tool_calls", ())]
+    answered = [event["call_id"] for event in events if event["type"] == "tool.finished"]
+    assert sorted(asked) == sorted(answered)
+    wanted = {"outcome", "why", "cause", "spend", "turns", "seconds", "resumable", "unresolved", "exit_status", "text"}
+    assert wanted <= set(finished.end)
+
+
+def test_one_json_object(heaveto: Any, project: Path) -> None:
+    finished = heaveto("run", "-m", "offline", "-C", str(project), "--output-format", "json", "make the tests pass")
+    assert json.loads(finished.out)["outcome"] == "answered"
+
+
+def test_limits_and_resume_with_others(heaveto: Any, project: Path) -> None:
+    """A limit ends with 3; the same again at once; a higher one finishes; then it has its answer."""
+    first = heaveto("run", "-m", "offline", "-C", str(project), "--max-turns", "1", "--json", "make the tests pass")
+    assert (first.status, first.end["cause"]["code"]) == (3, "max_turns")
+    assert heaveto("resume", "--json").status == 3
+    again = heaveto("resume", first.end["run_id"][:6], "--max-turns", "50", "--json")
+    assert (again.status, again.end["outcome"]) == (0, "answered")
+    answered = heaveto("resume")
+    assert answered.status == 2
+    assert "has its answer already" in answered.err
+    said = heaveto("resume", "--say", "are you sure?", "--json")
+    assert (said.status, said.end["outcome"]) == (0, "answered")
+
+
+def test_the_journal_is_shown(heaveto: Any, project: Path) -> None:
+    heaveto("run", "-m", "offline", "-C", str(project), "make the tests pass")
+    rows = [json.loads(line) for line in heaveto("runs", "--json").out.splitlines()]
+    assert [row["summary"]["phase"] for row in rows] == ["answered"]
+    assert "make the tests pass" in heaveto("runs").out
+    shown = heaveto("show", rows[0]["run_id"])
+    for words in ("turn 1:", "→ run_tests", "edit_file", "tests passed: 1", "answered after"):
+        assert words in shown.out
+    records = [json.loads(line) for line in heaveto("show", "--json").out.splitlines()]
+    assert [record["type"] for record in records][:2] == ["run.started", "drive.started"]
+    assert records[-1]["type"] == "run.finished"
+    assert heaveto("why").out.startswith("answered after ")
+    assert json.loads(heaveto("why", "--json").out)["outcome"] == "answered"
+
+
+def test_an_ephemeral_run_leaves_no_journal(heaveto: Any, project: Path, tmp_path: Path) -> None:
+    assert heaveto("run", "-m", "offline", "--ephemeral", "-C", str(project), "make the tests pass").status == 0
+    assert not (tmp_path / "state").exists()
+
+
+def test_the_task_may_be_piped_in(heaveto: Any, project: Path) -> None:
+    import subprocess
+    import sys
+
+    command = [sys.executable, "-m", "heaveto", "run", "-m", "offline", "-C", str(project), "--json", "-"]
+    finished = subprocess.run(
+        command, input="make the tests pass", env=heaveto.environment, capture_output=True, text=True, timeout=60
+    )
+    assert finished.returncode == 0
+    assert json.loads(finished.stdout.splitlines()[0])["task"] == "make the tests pass"
+
+
+def test_a_projects_own_text_is_read(heaveto: Any, project: Path) -> None:
+    (project / "AGENTS.md").write_text("Never touch the database.")
+    first = heaveto("run", "-m", "offline", "-C", str(project), "--max-turns", "0", "--json", "fix it").events[0]
+    assert "Never touch the database." in first["system"]
+
+
+@pytest.mark.slow
+def test_the_demo_mends_its_project_and_keeps_it_when_asked(heaveto: Any) -> None:
+    finished = heaveto("demo", "--keep")
+    assert finished.status == 0, finished
+    folder = Path(finished.err.rpartition("kept in ")[2].strip())
+    try:
+        assert "-    return before + discount(before, percent)" in finished.err
+        assert "return before - discount(before, percent)" in (folder / "invoice.py").read_text()
+    finally:
+        import shutil
+
+        shutil.rmtree(folder)
+
+
+def test_the_doctor(heaveto: Any) -> None:
+    finished = heaveto("doctor")
+    assert finished.status == 0, finished
+    assert "ok  offline model" in finished.out
+
+
+# --- texts ----------------------------------------------------------------------------------------------------------
+
+
+def test_closing_lines_tell_why_what_and_how() -> None:
+    finished = RunFinished(
+        outcome="waiting", why="mail (call_7): outcome unknown",
+        spend=Spend(calls=1, input_tokens=12_400, output_tokens=812),
+        turns=1, seconds=41.2, resumable=True, unresolved=("mail (call_7)",),
+    )  # fmt: skip
+    assert closing_lines(finished, "abc") == [
+        "waiting for you after 1 turn, 41 s: mail (call_7): outcome unknown",
+        "  cost: $0.0000 (12,400 tokens in, 812 out)",
+        "  outcome unknown: mail (call_7)",
+        "  look, then: heaveto resolve abc call_7 --done | --not-done, then: heaveto resume abc",
+    ]
+
+
+def test_what_is_unknown_is_called_so() -> None:
+    assert cost_text(Spend(unpriced_calls=2)).startswith("unknown price for 2 calls (")
+    assert "estimated" in cost_text(Spend(estimated_calls=1))
+
+
+def test_nothing_that_a_model_says_steers_the_terminal() -> None:
+    assert printable("a\x1b[2Jb\r\u202ec\ud800") == "a\ufffd[2Jb\ufffd\ufffdc\ufffd"
+    assert clip("a\n" * 300).endswith("…")
+    assert call_line("edit_file", '{"path": "a.py", "old": "x\\ny"}') == "edit_file a.py x …"
+    assert call_line("edit_file", "not json") == "edit_file not json"
+    assert [seconds_text(each) for each in (0.04, 41.2, 150)] == ["0.0 s", "41 s", "2 min 30 s"]

@@ -1,0 +1,109 @@
+"""Wrong use: a clear sentence, exit status 2, and nothing was begun or spent."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+
+class Wrong(NamedTuple):
+    args: tuple[str, ...]
+    says: str
+    environment: tuple[tuple[str, str], ...] = ()
+
+
+CASES = {
+    "no model": Wrong(("run", "fix it"), "no model is named; give --model"),
+    "no key": Wrong(("run", "-m", "openrouter:x", "fix it"), "no key for openrouter; set OPENROUTER_API_KEY"),
+    "unknown provider": Wrong(("run", "-m", "nobody:x", "fix it"), 'no provider named "nobody"; the providers are'),
+    "no provider": Wrong(("run", "-m", "gpt", "fix it"), 'name it as "provider:model"'),
+    "no folder": Wrong(("run", "-m", "offline", "-C", "not/here", "fix it"), 'the folder "not/here" does not exist'),
+    "a file as folder": Wrong(("run", "-m", "offline", "-C", "README", "fix it"), 'the folder "README" is not a folder'),
+    "empty task": Wrong(("run", "-m", "offline", "  "), "the task is empty"),
+    "unknown flag": Wrong(("run", "-m", "offline", "--max-trns", "3", "fix it"), "No such option"),
+    "bad dollars": Wrong(("run", "-m", "offline", "--max-usd", "much", "x"), 'usd must be dollars like 0.50, not "much"'),
+    "negative turns": Wrong(("run", "-m", "offline", "--max-turns", "-1", "fix it"), "-1 is not in the range"),
+    "dollars without a price": Wrong(
+        ("run", "-m", "ollama:llama", "--max-usd", "1", "fix it"), "a dollar limit needs a price"
+    ),
+    "no run": Wrong(("resume", "nothere"), "no run nothere"),
+    "no runs at all": Wrong(("why",), "no run"),
+    "unknown command": Wrong(("rum",), "No such command"),
+    "bad base url": Wrong(
+        ("run", "-m", "openai:gpt", "fix it"), "would send the key unencrypted",
+        (("OPENAI_API_KEY", "sk-test"), ("OPENAI_BASE_URL", "http://192.0.2.1/v1")),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_wrong_use_is_told_and_nothing_is_begun(heaveto: Any, tmp_path: Path, name: str) -> None:
+    wrong = CASES[name]
+    (tmp_path / "README").write_text("a file")
+    finished = heaveto(*wrong.args, cwd=tmp_path, **dict(wrong.environment))
+    assert finished.status == 2, finished
+    assert wrong.says in finished.err.replace("\n", " ")
+    assert "Traceback" not in finished.err
+    assert finished.out == ""
+    assert heaveto("runs").out.startswith("no runs yet")
+
+
+def test_a_terminal_that_gives_no_task_is_told_so(heaveto: Any, tmp_path: Path) -> None:
+    primary, secondary = os.openpty()
+    try:
+        command = [sys.executable, "-m", "heaveto", "run", "-m", "offline"]
+        finished = subprocess.run(
+            command, stdin=secondary, env=heaveto.environment, cwd=tmp_path, capture_output=True, text=True, timeout=60
+        )
+    finally:
+        os.close(primary)
+        os.close(secondary)
+    assert finished.returncode == 2
+    assert "no task: give it in quotes" in finished.stderr
+
+
+def test_a_folder_that_cannot_be_read(heaveto: Any, tmp_path: Path) -> None:
+    if os.getuid() == 0:
+        pytest.skip("root reads everything")
+    (tmp_path / "closed").mkdir(mode=0)
+    finished = heaveto("run", "-m", "offline", "-C", str(tmp_path / "closed"), "fix it")
+    assert (finished.status, "cannot be read" in finished.err) == (2, True)
+
+
+def test_a_journal_from_the_future_is_refused_by_name_and_left_as_it_is(heaveto: Any, project: Path, tmp_path: Path) -> None:
+    assert heaveto("run", "-m", "offline", "-C", str(project), "--max-turns", "0", "fix it").status == 3
+    path = tmp_path / "state" / "journal.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    before = path.read_bytes()
+    for args in (("run", "-m", "offline", "-C", str(project), "fix it"), ("resume",), ("runs",), ("why",)):
+        finished = heaveto(*args)
+        assert finished.status == 2, finished
+        assert "the journal has format 99; this version reads up to" in finished.err
+        assert "upgrade heaveto" in finished.err
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_journal_is_named_and_left_as_it_is(heaveto: Any, tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    path = tmp_path / "state" / "journal.db"
+    path.write_text("this is somebody's diary\n" * 100)
+    finished = heaveto("runs")
+    assert finished.status == 2
+    assert str(path) in finished.err
+    assert path.read_text() == "this is somebody's diary\n" * 100
+
+
+def test_a_state_folder_that_cannot_be_made(heaveto: Any, project: Path, tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("in the way")
+    finished = heaveto("run", "-m", "offline", "-C", str(project), "fix it")
+    assert finished.status == 2
+    assert str(tmp_path / "state") in finished.err
+    assert "Traceback" not in finished.err
