@@ -32,7 +32,7 @@ def plainly(data: bytes) -> list[tuple[str, bytes, str | None]]:
         elif field == b"event":
             name = value.decode("utf-8", "replace")
         elif field == b"id" and b"\0" not in value:
-            last_id = value.decode()
+            last_id = value.decode("utf-8", "replace")
     return events
 
 
