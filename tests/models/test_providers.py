@@ -12,7 +12,7 @@ import pytest
 
 from heaveto.errors import ConfigError
 from heaveto.messages import Transcript, Usage, UserMessage
-from heaveto.models import PROVIDERS, Price, Request, by_name, compatible, openai, openrouter
+from heaveto.models import PROVIDERS, Price, Request, anthropic, by_name, compatible, openai, openrouter
 from heaveto.models.prices import listed_cost, set_price
 
 
@@ -48,6 +48,37 @@ def test_openai_has_its_own_field_and_address(monkeypatch: pytest.MonkeyPatch) -
         "stream": False,
         "max_completion_tokens": 5,
     }
+
+
+def test_anthropic_has_its_own_dialect_address_and_headers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-1")
+    for model in (anthropic("claude-sonnet-4-5"), by_name("anthropic:claude-sonnet-4-5")):
+        assert (model.name, model.url) == ("anthropic:claude-sonnet-4-5", "https://api.anthropic.com/v1/messages")
+        headers = model.http_request(b"").headers
+        assert (headers["x-api-key"], headers["anthropic-version"]) == ("sk-1", "2023-06-01")
+        assert "authorization" not in headers
+        assert body(model)["messages"][0]["content"][0]["cache_control"] == {"type": "ephemeral"}
+        assert "stream_options" not in body(model)
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://localhost:9/")
+    plain = anthropic("m", key="k", cache=False, stream=False, options={"temperature": 0.5})
+    assert plain.url == "http://localhost:9/v1/messages"
+    assert body(plain) == {
+        "model": "m",
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "x"}]}],
+        "max_tokens": 5,
+        "temperature": 0.5,
+        "stream": False,
+    }
+
+
+def test_what_is_written_to_a_cache_and_read_from_it_has_its_own_price() -> None:
+    usage = Usage(input_tokens=100_000, cached_input_tokens=30_000, cache_write_tokens=20_000, output_tokens=10_000)
+    cost = Decimal("0.15") + Decimal("0.009") + Decimal("0.075") + Decimal("0.15")
+    assert listed_cost(usage, "claude-sonnet-4-5", "anthropic") == cost
+    price = set_price((3, 15, "0.30", "3.75"))
+    assert price is not None
+    assert price.cost(usage) == cost
+    assert anthropic("claude-sonnet-4-5", key="k").reports_cost
 
 
 @pytest.mark.parametrize("row", [row for row in PROVIDERS.values() if row.key_variable], ids=lambda row: row.name)

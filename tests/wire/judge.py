@@ -13,7 +13,7 @@ from replies import Reply
 
 from heaveto.errors import AgentError, APIError, BadReply, IncompleteStream, OutputFiltered, ProviderFailed
 from heaveto.messages import CallDelta, Delta, ReasoningDelta, TextDelta
-from heaveto.models.anthropic import MessagesDecoder
+from heaveto.models.anthropic_messages import MessagesDecoder
 from heaveto.models.chat import ChatDecoder
 from heaveto.models.error_bodies import api_error
 

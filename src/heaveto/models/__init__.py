@@ -1,10 +1,10 @@
 """Models: the protocol, and the clients of the APIs that speak it.
 
 `protocol.py` what the loop asks of a model; `providers.py` the functions that make one; `client.py` one call; `limits.py`
-its time limits; `exchange.py` HTTP as the clients see it, `httpx_exchange.py` over httpx2; `dialect.py`
-what the client needs to know of an API; `chat/` the codec of chat completions, `anthropic/` of Messages; `decoder.py`,
-`sse.py`, `json_bytes.py`, `call_ids.py`, `error_bodies.py` and `prices.py` what every dialect needs. Another dialect is
-another package beside them.
+its time limits; `exchange.py` HTTP as the clients see it, `httpx_exchange.py` over httpx2; `dialect.py` what the client
+needs to know of an API; `chat/` the codec of chat completions, `anthropic_messages/` of Messages; `decoder.py`, `sse.py`,
+`json_bytes.py`, `call_ids.py`, `error_bodies.py` and `prices.py` what every dialect needs. Another dialect is another
+package beside them.
 
 Only the protocol is loaded with this package; all else with its first use.
 """

@@ -230,9 +230,12 @@ class RemoteStream:
 
     async def _receive(self) -> bytes:
         """The next bytes; the caller says `resting` when it has seen what they are."""
+        self._watchdog.reading()
+        return await self._receive_unwatched()
+
+    async def _receive_unwatched(self) -> bytes:
         if self._answer is None:
             return b""
-        self._watchdog.reading()
         data = await self._answer.read()
         self._body_over = self._complete = not data
         return data
@@ -252,14 +255,13 @@ class RemoteStream:
             self._watchdog.resting(content=decoder.contents != contents)
 
     async def _drain(self, decoder: ReplyDecoder) -> None:
-        """Read to the body's end, so that the connection can be used again; not for long."""
+        """Read to the body's end, so that the connection can be used again; not for long, so no limit of the call counts."""
         with Scope(DRAIN_SECONDS, quiet=True):
             try:
-                while data := await self._receive():
+                while data := await self._receive_unwatched():
                     decoder.feed(data)  # usage may follow an error; after the reply's end nothing counts
             except TransportFailed:
                 pass  # the reply is whole
-        self._watchdog.resting()
         self._complete = True
 
     def _finished(self, decoder: ReplyDecoder) -> Reply:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..errors import ConfigError
-from .anthropic import MessagesDialect
+from .anthropic_messages import MessagesDialect
 from .chat import ChatDialect
 from .client import RemoteModel
 from .dialect import Dialect

@@ -1,4 +1,4 @@
-"""Anthropic's Messages: the wire's types, and the pure codec."""
+"""Anthropic's Messages: the wire's types, and the pure codec. (`heaveto.models.anthropic` is the function.)"""
 
 from .decode import MessagesDecoder
 from .dialect import MessagesDialect
