@@ -31,7 +31,7 @@ FAR_IDLE_SECONDS = 30.0  # where no stall is tried
 
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    options.add_argument("--places", type=int, default=100, help="of each stream; a smaller one is cut at every byte")
+    options.add_argument("--places", type=int, default=80, help="of each stream; a smaller one is cut at every byte")
     options.add_argument("--all", action="store_true", help="every byte of every stream, which takes half an hour")
     options.add_argument("--served", type=int, default=400, help="points over real sockets")
     options.add_argument("--seed", type=int, default=1, help="of the places, and of the points over sockets")

@@ -30,8 +30,8 @@ def main() -> int:
         except WrongConclusion as error:
             print(f"wrong: {error}")
             wrong.append(reply.name)
-    for name in sorted(OURS):
-        print(f"ours instead of the recording's: {name}: {OURS[name]}")
+    for name, (why, _) in sorted(OURS.items()):
+        print(f"expected otherwise than the index says: {name}: {why}")
     right = sum(reply.name not in wrong for reply in recordings)
     verdict = "all as expected" if not wrong else f"{len(wrong)} wrong"
     seconds = time.monotonic() - began
