@@ -1,9 +1,11 @@
 # `make demo` and `make test` need nothing but a Python 3.11 or newer; everything else is installed into $(VENV).
-# PYTHON=/path/to/python3 chooses the interpreter, VENV=folder another place, ARGS="..." what the command gets.
+# PYTHON=/path/to/python3 chooses the interpreter, VENV=folder another place, ARGS="..." what the command gets, PROCESSES=n
+# how many share the tests.
 
 VENV = .venv
 PYTHON =
 ARGS =
+PROCESSES = 2
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 INSTALLED = $(VENV)/.installed
@@ -35,7 +37,7 @@ lint: $(DEVELOPING)
 
 # The test run's last line says what was left out on this machine.
 test: lint
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n $(PROCESSES) $(ARGS)
 
 # Every public operation stopped at every await, on both back ends; HEAVETO_STOP replays one point.
 stops: $(DEVELOPING)

@@ -11,6 +11,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 
@@ -73,6 +74,8 @@ def stops_at_every_await(item: pytest.Item) -> bool:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
     yield  # the terminal reporter writes its closing line in here
+    if (worker := getattr(session.config, "workeroutput", None)) is not None:
+        worker["left_out"] = dict(left_out)  # several processes share the suite: the first one counts for all
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:
         return
@@ -84,6 +87,12 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
         reporter.write_line(
             f"stop points: {points:,} of at least {least:,}, in {seconds:.0f} s, {session.testsfailed} tests failed"
         )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A process of pytest-xdist has ended."""
+    left_out.update(getattr(node, "workeroutput", {}).get("left_out", {}))
 
 
 def left_out_line(reasons: Counter[str]) -> str:

@@ -24,6 +24,7 @@ import time
 import traceback
 import unittest
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 EXIT_SECONDS = 3.0  # a thread of a test that does not end must not hold the results, which are all out by then
@@ -147,7 +148,7 @@ def keep_rewritten_tests_in(scratch: str) -> None:
     if (usual := getattr(rewrite, "get_cache_dir", None)) is not None:
         project = os.getcwd() + os.sep
 
-        def cache_dir(file_path):
+        def cache_dir(file_path: Path) -> Path:
             inside = str(file_path).startswith(project) and "site-packages" not in str(file_path)
             return type(file_path)(scratch) / "rewritten" if inside else usual(file_path)
 
