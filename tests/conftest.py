@@ -65,6 +65,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = chosen
 
 
+@pytest.fixture
+def second_stops(request: pytest.FixtureRequest) -> tuple[int, ...]:
+    """How many awaits after a cancel a second one comes: a few, or with `--stop-points` many."""
+    return (2,) if request.config.getoption("--stop-points") is None else (1, 2, 3, 5)
+
+
+@pytest.fixture
+def seeds(request: pytest.FixtureRequest) -> tuple[int, ...]:
+    """The orders of tasks that Trio's scheduler goes through: one, or with `--stop-points` many."""
+    return (1,) if request.config.getoption("--stop-points") is None else tuple(range(1, 11))
+
+
 def stops_at_every_await(item: pytest.Item) -> bool:
     """Whether a test goes through `every_await`; by itself, or by its module's own function `stopped_everywhere`."""
     code = getattr(getattr(item, "function", None), "__code__", None)

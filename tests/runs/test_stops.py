@@ -80,10 +80,12 @@ class Life:
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("way", ["cancel", "deadline", "shutdown"])
-def test_a_run_stopped_at_any_await(rig: Any, plan: Any, answer: str, backend: Backend, way: Way) -> None:
+def test_a_run_stopped_at_any_await(
+    rig: Any, plan: Any, answer: str, second_stops: tuple[int, ...], backend: Backend, way: Way
+) -> None:
     life = Life(rig, plan)
     points = 0
-    for stopped in every_await(life.run, backends=[backend], ways=[way], again_after=(2,)):
+    for stopped in every_await(life.run, backends=[backend], ways=[way], again_after=second_stops):
         points += 1
         check(life, stopped, answer)
     assert points >= (80 if way == "cancel" else 40)
@@ -91,13 +93,15 @@ def test_a_run_stopped_at_any_await(rig: Any, plan: Any, answer: str, backend: B
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @pytest.mark.parametrize("way", ["cancel", "deadline", "shutdown"])
-def test_a_resume_stopped_at_any_await(rig: Any, plan: Any, answer: str, backend: Backend, way: Way) -> None:
+def test_a_resume_stopped_at_any_await(
+    rig: Any, plan: Any, answer: str, second_stops: tuple[int, ...], backend: Backend, way: Way
+) -> None:
     """Of a run that was killed while it paid, so that the ladder is among the awaits."""
     life = Life(rig, plan)
     FakeClock(backend).run(life.run)
     life.kill_after(ToolStarted)
     points = 0
-    for stopped in every_await(life.resume, backends=[backend], ways=[way], again_after=(2,)):
+    for stopped in every_await(life.resume, backends=[backend], ways=[way], again_after=second_stops):
         points += 1
         check(life, stopped, answer)
     assert points >= (30 if way == "cancel" else 15)

@@ -268,9 +268,9 @@ def test_bad_patterns(call: Call, pattern: str, words: str) -> None:
 def test_a_catastrophic_pattern_ends(pattern: str) -> None:
     """In its time, by name of the file; the process that matched is gone."""
     started = time.monotonic()
-    with open_searcher(pattern, 10, seconds=0.2) as searcher:
-        with pytest.raises(PatternTooSlow, match=r'took more than 0.2 s and was stopped in "slow"; use a simpler one'):
-            searcher.find("slow", ["a" * 60 + "!"], 10)
+    says = r'took more than 0.2 s and was stopped in "slow"; use a simpler one'
+    with open_searcher(pattern, 10, seconds=0.2) as searcher, pytest.raises(PatternTooSlow, match=says):
+        searcher.find("slow", ["a" * 60 + "!"], 10)
     assert time.monotonic() - started < 5
     assert searcher._child.returncode is not None  # type: ignore[attr-defined]
 

@@ -4,7 +4,8 @@
         assert run.left_running == ()
         assert isinstance(run.error, type(run.cause)), run
 
-A failing assertion shows the run; HEAVETO_STOP=trio:cancel:17:0 (back end, way, await, second cancel) replays that one.
+A failing assertion shows the run; HEAVETO_STOP=trio:cancel:17:0:1 replays that one (back end, way, await, second cancel,
+seed).
 
 An await is a point where a task of the run hands control to the loop; those of tasks that it starts count too. The
 fake clock makes a run last milliseconds. The same points come in the same order each time, but for what a thread or
@@ -34,7 +35,6 @@ Way: TypeAlias = Literal["cancel", "deadline", "shutdown"]
 
 REPLAY_VARIABLE = "HEAVETO_STOP"
 FAR = 1e9  # seconds: a deadline that no run reaches, but one that waits for nothing does, so that it ends
-SEED = 1  # of Trio's scheduler, which shuffles tasks on purpose
 WAYS: tuple[Way, ...] = ("cancel", "deadline", "shutdown")
 CAUSES: dict[Way, Stop] = {
     "cancel": Cancelled("stopped by the test", "every_await"),
@@ -51,6 +51,7 @@ class StoppedRun(Generic[T]):
         way: What stopped it.
         at: The await at which it was stopped, from 1.
         again: How many awaits later a second cancel came; 0 when there was none.
+        seed: Of Trio's scheduler, which shuffles tasks on purpose.
         cause: Why it was stopped.
         value: What the function returned; None when it raised.
         error: What came out of the scope that was stopped; None when the function ended in spite of it.
@@ -61,6 +62,7 @@ class StoppedRun(Generic[T]):
     way: Way
     at: int
     again: int
+    seed: int
     cause: Stop
     value: T | None
     error: BaseException | None
@@ -82,6 +84,7 @@ def every_await(
     backends: Sequence[Backend] = ("asyncio", "trio"),
     ways: Sequence[Way] = WAYS,
     again_after: Sequence[int] = (1, 3),
+    seeds: Sequence[int] = (1,),
 ) -> Iterator[StoppedRun[T]]:
     """Run `fn(*args)` once for each await and way to stop there, until it ends without having been stopped.
 
@@ -89,15 +92,16 @@ def every_await(
         backends: The back ends, one after the other.
         ways: By a cancel, a passed deadline, a shutdown.
         again_after: After a cancel also a second one, so many awaits later.
+        seeds: For Trio's scheduler: with each, tasks take their turns in another order. asyncio has but one.
 
     Raises:
         BaseException: What `fn` raises when nothing stops it.
     """
     plans = [(way, 0) for way in ways] + [("cancel", again) for again in again_after if "cancel" in ways]
-    for backend in backends:
+    for backend, seed in _in_turn(backends, seeds):
         for way, again in plans:
-            for at in _replayed(backend, way, again):
-                stopper = _Stopper(way, at, again)
+            for at in _replayed(backend, way, again, seed):
+                stopper = _Stopper(way, at, again, seed)
                 run = _run(backend, stopper, fn, *args)
                 if stopper.awaits < at:
                     if run.error is not None:
@@ -108,20 +112,26 @@ def every_await(
                     yield run
 
 
-def _replayed(backend: Backend, way: Way, again: int) -> Iterable[int]:
+def _in_turn(backends: Sequence[Backend], seeds: Sequence[int]) -> Iterator[tuple[Backend, int]]:
+    for backend in backends:
+        for seed in seeds if backend == "trio" else seeds[:1]:
+            yield backend, seed
+
+
+def _replayed(backend: Backend, way: Way, again: int, seed: int) -> Iterable[int]:
     """The awaits to stop at: all, or the one that HEAVETO_STOP names."""
     wanted = os.environ.get(REPLAY_VARIABLE)
     if wanted is None:
         return itertools.count(1)
-    backend_name, way_name, at, again_after = wanted.split(":")
-    return [int(at)] if (backend_name, way_name, int(again_after)) == (backend, way, again) else []
+    at = wanted.split(":")[2]
+    return [int(at)] if wanted == f"{backend}:{way}:{at}:{again}:{seed}" else []
 
 
 class _Stopper:
     """Counts the awaits of a run, and stops it at one of them."""
 
-    def __init__(self, way: Way, at: int, again: int) -> None:
-        self.way, self.at, self.again = way, at, again
+    def __init__(self, way: Way, at: int, again: int, seed: int) -> None:
+        self.way, self.at, self.again, self.seed = way, at, again, seed
         self.awaits = 0
         self.scope = Scope(FAR, CAUSES["deadline"])
         self.inside = False
@@ -164,7 +174,7 @@ def _run(backend: Backend, stopper: _Stopper, fn: Callable[[*Args], Awaitable[T]
 
     FakeClock(backend).run(main)
     return StoppedRun(
-        backend=backend, way=stopper.way, at=stopper.at, again=stopper.again, cause=CAUSES[stopper.way],
+        backend=backend, way=stopper.way, at=stopper.at, again=stopper.again, seed=stopper.seed, cause=CAUSES[stopper.way],
         value=value, error=error, left_running=left,
     )  # fmt: skip
 
@@ -173,7 +183,7 @@ async def _counted(backend: Backend, stopper: _Stopper, fn: Callable[[*Args], Aw
     if backend == "trio":
         from .trio_clock import counting_steps
 
-        with counting_steps(stopper.await_seen, SEED):
+        with counting_steps(stopper.await_seen, stopper.seed):
             return await fn(*args)
     asyncio.get_running_loop().set_task_factory(_counting_factory(stopper.await_seen))
     return await _Counted(_coroutine(fn, *args), stopper.await_seen)
