@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text("utf-8")
 PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
-SCRIPTED = "from heaveto.testing.scripted import calls, scripted"
+SCRIPTED = "from heaveto.testing.scripted_model import calls, scripted"
 
 
 def run(program: str, folder: Path) -> str:

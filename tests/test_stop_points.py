@@ -23,7 +23,7 @@ from heaveto.retry import Attempt, RetryPolicy, retrying
 from heaveto.runs import Agent
 from heaveto.scopes import RateLimit, Slots, call_in_thread, finish, graced, on_stop, tasks
 from heaveto.testing.clocks import FakeClock
-from heaveto.testing.scripted import calls, scripted
+from heaveto.testing.scripted_model import calls, scripted
 from heaveto.testing.stops import StoppedRun, every_await
 from heaveto.tools import Call, file_tools, tool
 

@@ -14,7 +14,7 @@ from heaveto.loop import Event, Outcome
 from heaveto.messages import Message, ToolMessage
 from heaveto.runs import Agent, Run, read_records
 from heaveto.testing.clocks import FakeClock
-from heaveto.testing.scripted import Line, ScriptedModel, scripted
+from heaveto.testing.scripted_model import Line, ScriptedModel, scripted
 
 
 @pytest.fixture

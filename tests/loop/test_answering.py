@@ -18,7 +18,7 @@ from heaveto.messages import ToolCall
 from heaveto.runs import Agent, Run
 from heaveto.scopes import Slots, abandoned_threads, check_stop, deadline
 from heaveto.testing.clocks import FakeClock
-from heaveto.testing.scripted import calls, scripted
+from heaveto.testing.scripted_model import calls, scripted
 from heaveto.tools import Call, current_call, tool
 
 pytestmark = pytest.mark.anyio

@@ -29,7 +29,7 @@ from heaveto.models import Request
 from heaveto.retry import RetryPolicy
 from heaveto.runs import Agent, Run
 from heaveto.testing.clocks import FakeClock
-from heaveto.testing.scripted import USAGE, scripted
+from heaveto.testing.scripted_model import USAGE, scripted
 
 pytestmark = pytest.mark.anyio
 

@@ -15,7 +15,7 @@ from heaveto.journal.records import Record, ToolStarted, decode_record, encode_r
 from heaveto.messages import UserMessage
 from heaveto.runs import Agent, read_records, resolve_call
 from heaveto.testing.clocks import FakeClock
-from heaveto.testing.scripted import calls, scripted
+from heaveto.testing.scripted_model import calls, scripted
 from heaveto.tools import Call, Check, tool
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,7 @@ from heaveto.loop.turn import next_step
 from heaveto.messages import Limits
 from heaveto.runs import Agent, Run
 from heaveto.testing.clocks import FakeClock
-from heaveto.testing.scripted import calls, scripted
+from heaveto.testing.scripted_model import calls, scripted
 from heaveto.tools import tool
 
 pytestmark = pytest.mark.anyio

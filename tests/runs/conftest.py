@@ -17,7 +17,7 @@ from heaveto.models import Request
 from heaveto.retry import RetryPolicy
 from heaveto.runs import Agent
 from heaveto.testing.clocks import FakeClock
-from heaveto.testing.scripted import Line, ScriptedModel, calls
+from heaveto.testing.scripted_model import Line, ScriptedModel, calls
 from heaveto.tools import Call, Check, tool
 
 

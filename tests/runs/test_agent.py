@@ -28,7 +28,7 @@ from heaveto.journal.records import CallSpent, DriveStarted, RunFinished, RunSta
 from heaveto.messages import Limits, UserMessage
 from heaveto.runs import Agent, read_records, read_state, resolve_call
 from heaveto.scopes import Slots, tasks
-from heaveto.testing.scripted import calls, scripted
+from heaveto.testing.scripted_model import calls, scripted
 from heaveto.tools import tool
 
 pytestmark = pytest.mark.anyio

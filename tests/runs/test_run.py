@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 import pytest
 
 from heaveto.causes import Cancelled, DeadlinePassed, SaveTimeout, Shutdown, StoppedFromOutside
 from heaveto.errors import JournalError
-from heaveto.journal import MemoryStore, Summary
+from heaveto.journal import MemoryStore
 from heaveto.journal.records import RunFinished, ToolFinished, decode_record
 from heaveto.loop import Outcome
 from heaveto.messages import ToolMessage
 from heaveto.runs import Agent, Run, read_records
-from heaveto.scopes import Scope, deadline, finish, tasks
-from heaveto.testing.clocks import FakeClock
-from heaveto.testing.scripted import calls, scripted
+from heaveto.scopes import Scope, deadline, tasks
+from heaveto.testing import FakeClock, FaultyStore, calls, fault_at, scripted
+from heaveto.testing.faults import Fault
 from heaveto.tools import tool
 
 pytestmark = pytest.mark.anyio
@@ -258,31 +257,10 @@ def test_a_tool_that_leaves_the_program_does_and_its_run_is_concluded_first(back
 
 # --- a journal that fails -------------------------------------------------------------------------------------------
 
-Fault = Literal["before", "after", "slow", "hangs"]
 
-
-class Faulty(MemoryStore):
-    """A store whose nth append, and each after it, goes wrong: an error before or after it wrote, or it takes long."""
-
-    def __init__(self, at: int, fault: Fault) -> None:
-        super().__init__()
-        self.at, self.fault, self.appends = at, fault, 0
-        self.released = 0
-
-    async def append(self, run_id: str, epoch: int, bodies: Sequence[bytes], summary: Summary) -> int:
-        self.appends += 1
-        if self.appends < self.at:
-            return await super().append(run_id, epoch, bodies, summary)
-        if self.fault == "before":
-            raise JournalError("the disk is full")
-        if self.fault == "hangs":
-            await anyio.sleep_forever()
-        if self.fault == "slow":
-            await finish(30, anyio.sleep, 8)
-        seq = await super().append(run_id, epoch, bodies, summary)
-        if self.fault == "after":
-            raise JournalError("the disk is gone")
-        return seq
+def failing_at(number: int, fault: Fault) -> FaultyStore:
+    """A store whose append of that number, and each after it, goes wrong."""
+    return FaultyStore(MemoryStore(), fault_at(number, fault, lasting=True))
 
 
 APPENDS = 5  # of the run below: its two turns with two tools, and its end
@@ -304,7 +282,7 @@ def check_the_end_is_told_once(outcome: Outcome, events: list[Any]) -> None:
 
 
 async def test_how_many_appends_there_are() -> None:
-    store = Faulty(99, "before")
+    store = FaultyStore(MemoryStore())
     outcome, events = await drive_on(store)
     assert (outcome.kind, store.appends) == ("answered", APPENDS)
     check_the_end_is_told_once(outcome, events)
@@ -313,7 +291,7 @@ async def test_how_many_appends_there_are() -> None:
 @pytest.mark.parametrize("at", range(1, APPENDS + 1))
 @pytest.mark.parametrize("fault", ["before", "after"])
 async def test_a_store_that_fails_ends_the_run_and_that_is_told_all_the_same(at: int, fault: Fault) -> None:
-    store = Faulty(at, fault)
+    store = failing_at(at, fault)
     outcome, events = await drive_on(store)
     assert isinstance(outcome.error, JournalError)
     assert (outcome.kind, outcome.exit_status) == ("failed", 1)
@@ -328,9 +306,9 @@ async def test_a_store_that_fails_ends_the_run_and_that_is_told_all_the_same(at:
 @pytest.mark.parametrize("at", range(1, APPENDS + 1))
 @pytest.mark.parametrize("fault", ["before", "after"])
 async def test_a_run_whose_store_failed_can_be_taken_up_in_the_same_process(at: int, fault: Fault) -> None:
-    store = Faulty(at, fault)
+    store = failing_at(at, fault)
     await drive_on(store)
-    store.at = 99
+    store.choose = None
     async with agent_of("fine", "fine", store=store).reopen("run", say="go on") as run:
         outcome = await run.wait()
     assert outcome.text == "fine"
@@ -338,7 +316,7 @@ async def test_a_run_whose_store_failed_can_be_taken_up_in_the_same_process(at: 
 
 @pytest.mark.parametrize("at", range(1, APPENDS + 1))
 async def test_a_slow_store_is_waited_for_also_by_a_stop(at: int) -> None:
-    store = Faulty(at, "slow")
+    store = failing_at(at, "slow")
     async with agent_of(wait_for(1, 2), wait_for(1), "fine", store=store).start("go", run_id="run") as run:
         events = run.events()
         await anyio.sleep(3.5)
@@ -352,7 +330,7 @@ async def test_a_slow_store_is_waited_for_also_by_a_stop(at: int) -> None:
 
 
 async def test_a_store_that_never_answers_at_the_end_is_given_up(fake_clock: FakeClock) -> None:
-    store = Faulty(APPENDS, "hangs")
+    store = failing_at(APPENDS, "hangs")
     outcome, events = await drive_on(store)
     assert isinstance(outcome.cause, SaveTimeout)
     assert (outcome.kind, fake_clock.now) == ("gave_up", 3 + 15)
@@ -361,7 +339,7 @@ async def test_a_store_that_never_answers_at_the_end_is_given_up(fake_clock: Fak
 
 
 async def test_a_stop_that_could_not_be_saved_is_not_forgotten() -> None:
-    store = Faulty(2, "before")
+    store = failing_at(2, "before")
     async with agent_of(wait_for(100), store=store).start("go", run_id="run") as run:
         await anyio.sleep(1)
         run.cancel(Cancelled("lunch", "ada"))
@@ -371,12 +349,14 @@ async def test_a_stop_that_could_not_be_saved_is_not_forgotten() -> None:
 
 
 async def test_the_time_of_earlier_drives_is_kept_when_the_end_cannot_be_saved() -> None:
-    store = Faulty(99, "before")
+    store = FaultyStore(MemoryStore())
     async with agent_of(wait_for(100), store=store).start("go", run_id="run") as run:
         await anyio.sleep(40)
         run.cancel()
         await run.wait()
-    store.at = store.appends + 3  # after the drive's start and the verdict on the call that was cut
+    store.choose = fault_at(
+        store.appends + 3, "before", lasting=True
+    )  # after the drive's start and the verdict on the call that was cut
     async with agent_of(store=store).reopen("run") as run:
         events = run.events()
         await anyio.sleep(3)

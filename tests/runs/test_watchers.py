@@ -14,7 +14,7 @@ from heaveto.loop import Event, TextPiece
 from heaveto.runs import Agent, read_records
 from heaveto.runs.watchers import MAX_WAITING, Events, Watchers
 from heaveto.scopes import tasks
-from heaveto.testing.scripted import calls, scripted
+from heaveto.testing.scripted_model import calls, scripted
 from heaveto.tools import tool
 
 pytestmark = pytest.mark.anyio

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import anyio
 from hand_made import hand_made
-from points import HOWS, Came, MemoryExchange, Point, call, model_for, places, wrong_at
+from points import HOWS, Came, Point, call, cut_exchange, model_for, places, wrong_at
 from replies import FOLDER, Reply, recorded
 from served import PointServer
 
@@ -57,7 +57,7 @@ def main() -> int:
 def whole(reply: Reply) -> Came:
     """What comes of a stream as it is."""
     point = Point(reply, len(reply.body), "closed")
-    return FakeClock("asyncio").run(call, model_for(reply, exchange=MemoryExchange(point)))
+    return FakeClock("asyncio").run(call, model_for(reply, exchange=cut_exchange(point)))
 
 
 def in_memory(points: Sequence[Point], wholes: dict[str, Came]) -> list[str]:
@@ -66,7 +66,7 @@ def in_memory(points: Sequence[Point], wholes: dict[str, Came]) -> list[str]:
 
     async def try_all(mine: Sequence[Point]) -> None:
         for point in mine:
-            came = await call(model_for(point.reply, exchange=MemoryExchange(point)))
+            came = await call(model_for(point.reply, exchange=cut_exchange(point)))
             if (problem := wrong_at(point, came, wholes[point.reply.name])) is not None:
                 wrong.append(problem)
 

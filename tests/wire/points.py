@@ -6,25 +6,24 @@ A point is a stream, a byte, and what happens there: the connection is closed, r
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-import anyio
-import anyio.lowlevel
 from judge import joined
 from replies import Reply
 from standing import standing
 
 from heaveto.causes import StreamIdle
-from heaveto.errors import AgentError, BadReply, EmptyReply, IncompleteStream, TransportFailed
+from heaveto.errors import AgentError, BadReply, EmptyReply, IncompleteStream
 from heaveto.messages import Delta, Transcript, UserMessage
-from heaveto.models import HTTPRequest, RemoteModel, Request
+from heaveto.models import RemoteModel, Request
 from heaveto.models.anthropic_messages import MessagesDialect
 from heaveto.models.chat import ChatDialect
 from heaveto.scopes import Scope
+from heaveto.testing import Cut, FaultyExchange
 
-__all__ = ["HOWS", "Came", "How", "MemoryExchange", "Point", "call", "model_for", "places", "wrong_at"]
+__all__ = ["HOWS", "Came", "How", "Point", "call", "cut_exchange", "model_for", "places", "wrong_at"]
 
 How: TypeAlias = Literal["closed", "reset", "stalled", "split"]
 HOWS: tuple[How, ...] = ("closed", "reset", "stalled", "split")
@@ -69,6 +68,7 @@ def places(reply: Reply, limit: int | None, seed: int = 1) -> list[int]:
     if limit is None or size < limit:
         return list(range(size + 1))
     decisive = {place + near for place in reply.nasty for near in (-1, 0, 1)} | set(range(size - LAST_BYTES, size + 1))
+    decisive &= set(range(size + 1))
     numbers = random.Random(f"{seed} {reply.name}")
     if len(decisive) > limit:
         return sorted(numbers.sample(sorted(decisive), limit))
@@ -76,33 +76,9 @@ def places(reply: Reply, limit: int | None, seed: int = 1) -> list[int]:
     return sorted(decisive | set(others[len(decisive) :]))
 
 
-class MemoryExchange:
-    """Answers each request in memory, as the point says that its model was made for."""
-
-    def __init__(self, point: Point) -> None:
-        body, place = point.reply.body, point.place
-        self.status, self.headers = 200, {"content-type": "text/event-stream"}
-        self._how = point.how
-        self._pieces = [body[:place], body[place:]] if point.how == "split" else [body[:place]]
-
-    async def send(self, request: HTTPRequest, connected: Callable[[], None]) -> MemoryExchange:
-        self._request = request
-        connected()
-        return self
-
-    async def read(self) -> bytes:
-        await anyio.lowlevel.checkpoint()
-        while self._pieces:
-            if piece := self._pieces.pop(0):
-                return piece
-        if self._how == "reset":
-            raise TransportFailed("POST", self._request.address, "the connection broke")
-        if self._how == "stalled":
-            await anyio.sleep_forever()
-        return b""
-
-    async def aclose(self) -> None:
-        pass
+def cut_exchange(point: Point) -> FaultyExchange:
+    """Answers in memory, as the point says that its model was made for."""
+    return FaultyExchange(point.reply.body, Cut(point.how, point.place))
 
 
 def model_for(reply: Reply, base_url: str = "http://memory", **settings: Any) -> RemoteModel:

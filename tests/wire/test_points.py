@@ -11,7 +11,7 @@ import every_byte
 import pytest
 from hand_made import hand_made
 from judge import WrongConclusion, judge
-from points import HOWS, Came, MemoryExchange, Point, call, model_for, places, wrong_at
+from points import HOWS, Came, Point, call, cut_exchange, model_for, places, wrong_at
 from replies import Reply
 from standing import standing
 
@@ -49,7 +49,7 @@ def test_the_second_opinion_agrees_with_what_is_expected(reply: Reply) -> None:
 
 
 def whole() -> Came:
-    return FakeClock("asyncio").run(call, model_for(TEXT, exchange=MemoryExchange(Point(TEXT, len(TEXT.body), "closed"))))
+    return FakeClock("asyncio").run(call, model_for(TEXT, exchange=cut_exchange(Point(TEXT, len(TEXT.body), "closed"))))
 
 
 @pytest.mark.parametrize("how", HOWS)

@@ -13,6 +13,7 @@ async def test_a_call_times_out(fake_clock):
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -29,3 +30,24 @@ def fake_clock(request: pytest.FixtureRequest) -> FakeClock:
     if request.param == "trio":
         pytest.importorskip("trio", reason="no trio")
     return FakeClock(request.param)
+
+
+@pytest.fixture
+def no_leaks(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The test must leave no task, thread, child process or open file behind. Name it last, to have it begin last."""
+    if "anyio_backend" in request.fixturenames:
+        request.getfixturevalue("_no_leaks_in_the_loop")
+        yield
+        return
+    from .leaks import no_leaks
+
+    with no_leaks():
+        yield
+
+
+@pytest.fixture
+async def _no_leaks_in_the_loop() -> AsyncIterator[None]:
+    from .leaks import no_leaks
+
+    async with no_leaks():
+        yield
