@@ -12,14 +12,25 @@ import pytest
 
 from heaveto.errors import ConfigError
 from heaveto.messages import Transcript, Usage, UserMessage
-from heaveto.models import PROVIDERS, Price, Request, anthropic, by_name, compatible, openai, openrouter
+from heaveto.models import (
+    PROVIDERS,
+    Price,
+    Request,
+    anthropic,
+    by_name,
+    compatible,
+    gemini,
+    openai,
+    openai_responses,
+    openrouter,
+)
 from heaveto.models.prices import listed_cost, set_price
 
 
 @pytest.fixture(autouse=True)
 def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for row in PROVIDERS.values():
-        for variable in (row.key_variable, row.base_url_variable):
+        for variable in (row.key_variable, row.other_key_variable, row.base_url_variable):
             if variable:
                 monkeypatch.delenv(variable, raising=False)
 
@@ -68,6 +79,49 @@ def test_anthropic_has_its_own_dialect_address_and_headers(monkeypatch: pytest.M
         "max_tokens": 5,
         "temperature": 0.5,
         "stream": False,
+    }
+
+
+def test_openai_responses_is_another_path_to_the_same_key_and_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
+    for model in (openai_responses("gpt-5"), by_name("openai-responses:gpt-5")):
+        assert (model.name, model.url) == ("openai-responses:gpt-5", "https://api.openai.com/v1/responses")
+        assert model.http_request(b"").headers["authorization"] == "Bearer sk-1"
+        assert model.reports_cost
+    assert openai("gpt-5").url.endswith("/chat/completions")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:9/v1")
+    plain = openai_responses("gpt-4.1", stream=False, options={"temperature": 0.5})
+    assert plain.url == "http://localhost:9/v1/responses"
+    assert body(plain) == {
+        "model": "gpt-4.1",
+        "input": [{"role": "user", "content": "x"}],
+        "store": False,
+        "temperature": 0.5,
+        "stream": False,
+        "max_output_tokens": 16,
+    }
+
+
+def test_geminis_key_is_in_a_header_and_never_in_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GOOGLE_API_KEY", "google")
+    assert gemini("m").http_request(b"").headers["x-goog-api-key"] == "google"
+    monkeypatch.setenv("GEMINI_API_KEY", "AIza-1")
+    for model in (gemini("gemini-2.5-flash"), by_name("gemini:gemini-2.5-flash")):
+        request = model.http_request(b"")
+        assert request.headers["x-goog-api-key"] == "AIza-1"
+        assert "AIza-1" not in request.url + repr(model)
+        assert model.url == (
+            "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-flash:streamGenerateContent?alt=sse"
+        )
+        assert model.reports_cost
+    monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", "http://localhost:9/?tenant=1")
+    assert gemini("tunedModels/my own?", stream=False).url == (
+        "http://localhost:9/v1beta/tunedModels/my%20own%3F:generateContent?tenant=1"
+    )
+    assert gemini("m").url == "http://localhost:9/v1beta/models/m:streamGenerateContent?alt=sse&tenant=1"
+    assert body(gemini("m", options={"generationConfig": {"temperature": 0}})) == {
+        "contents": [{"role": "user", "parts": [{"text": "x"}]}],
+        "generationConfig": {"temperature": 0, "maxOutputTokens": 5},
     }
 
 

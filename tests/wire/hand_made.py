@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from made_chat import chat_bodies, chat_streams
+from made_gemini import gemini_bodies, gemini_refusals, gemini_streams
 from made_messages import messages_bodies, messages_streams
+from made_responses import responses_bodies, responses_streams
 from making import Json
 from replies import Reply
 
@@ -13,8 +15,19 @@ __all__ = ["hand_made"]
 
 
 def hand_made() -> list[Reply]:
-    """All of them, in both dialects."""
-    return [*chat_streams(), *chat_bodies(), *messages_streams(), *messages_bodies(), *refusals()]
+    """All of them, in every dialect."""
+    return [
+        *chat_streams(),
+        *chat_bodies(),
+        *messages_streams(),
+        *messages_bodies(),
+        *responses_streams(),
+        *responses_bodies(),
+        *gemini_streams(),
+        *gemini_bodies(),
+        *gemini_refusals(),
+        *refusals(),
+    ]
 
 
 def refusals() -> Iterator[Reply]:

@@ -11,15 +11,30 @@ from typing import Any
 
 from replies import Reply
 
-from heaveto.errors import AgentError, APIError, BadReply, IncompleteStream, OutputFiltered, ProviderFailed
-from heaveto.messages import CallDelta, Delta, ReasoningDelta, TextDelta
+from heaveto.errors import (
+    AgentError,
+    APIError,
+    BadReply,
+    BadToolCall,
+    IncompleteStream,
+    OutputFiltered,
+    ProviderFailed,
+)
+from heaveto.messages import AssistantMessage, CallDelta, Delta, ReasoningDelta, TextDelta
 from heaveto.models.anthropic_messages import MessagesDecoder
 from heaveto.models.chat import ChatDecoder
 from heaveto.models.error_bodies import api_error
+from heaveto.models.gemini_content import GeminiDecoder
+from heaveto.models.responses import ResponsesDecoder
 
 __all__ = ["DECODERS", "Decoded", "WrongConclusion", "cut", "judge", "judge_refusal", "splits"]
 
-DECODERS: dict[str, Any] = {"chat": ChatDecoder, "anthropic": MessagesDecoder}
+DECODERS: dict[str, Any] = {
+    "chat": ChatDecoder,
+    "anthropic": MessagesDecoder,
+    "responses": ResponsesDecoder,
+    "gemini": GeminiDecoder,
+}
 OUTCOMES = {"answer": "answer", "empty": "answer", "tool_calls": "tool_calls", "truncated": "truncated"}
 OUTCOMES |= {"filtered": "filtered", "refused": "refused", "incomplete": "incomplete"}
 NOW = 1_700_000_000.0  # seconds since 1970, before any date in a reply
@@ -60,7 +75,7 @@ class Decoded:
             return OUTCOMES[self.reply.finish]
         if isinstance(self.error, IncompleteStream):
             return "incomplete"
-        if isinstance(self.error, (APIError, ProviderFailed, OutputFiltered)):
+        if isinstance(self.error, (APIError, ProviderFailed, OutputFiltered, BadToolCall)):
             return "stream_error" if self.decoder.events else "error_in_200"
         return "bad_response"
 
@@ -79,7 +94,7 @@ class Decoded:
             "finish_reason": getattr(self.decoder, "finish_reason", ""),
             "native_finish_reason": getattr(self.decoder, "native_finish_reason", ""),
             "stop_reason": getattr(self.decoder, "stop_reason", ""),
-            "signatures": [block["signature"] for block in blocks if block["type"] == "thinking"],
+            "signatures": signatures(message),
             "redacted_thinking": [block["data"] for block in blocks if block["type"] == "redacted_thinking"],
             "citations": sum(len(block.get("citations") or ()) for block in blocks),
             "calls": [(call.id, call.name, call.arguments) for call in message.tool_calls],
@@ -87,6 +102,14 @@ class Decoded:
             "error": self.error and (type(self.error), str(self.error), self.error.retryable),
             "deltas": joined(self.deltas),
         }
+
+
+def signatures(message: AssistantMessage) -> list[str]:
+    """What signs or seals the reasoning that goes back, in each API's own place."""
+    extras = message.extras
+    thinking = [block["signature"] for block in extras.get("blocks", ()) if block["type"] == "thinking"]
+    sealed = [item["encrypted_content"] for item in extras.get("items", ()) if "encrypted_content" in item]
+    return thinking + sealed + [part["thoughtSignature"] for part in extras.get("parts", ()) if "thoughtSignature" in part]
 
 
 SAME_WORDS = ("text", "reasoning", "refusal", "model", "id", "finish_reason", "native_finish_reason", "stop_reason")
@@ -148,8 +171,13 @@ def compare_blocks(decoded: Decoded, expected: dict[str, Any]) -> Comparisons:
     if "block_types" in expected:
         message = decoded.so_far.message
         plain = ["text"] * bool(message.content) + ["tool_use"] * len(message.tool_calls)
-        blocks = message.extras.get("blocks")
-        yield "block_types", [block["type"] for block in blocks] if blocks else plain, expected["block_types"]
+        yield "block_types", kinds(message.extras) or plain, expected["block_types"]
+
+
+def kinds(extras: dict[str, Any]) -> list[str]:
+    """The kinds of what goes back: types, or the names of the fields where an API has no types."""
+    typed = [each["type"] for each in extras.get("blocks") or extras.get("items") or ()]
+    return typed or ["+".join(sorted(part)) for part in extras.get("parts", ())]
 
 
 def compare_errors(decoded: Decoded, expected: dict[str, Any]) -> Comparisons:

@@ -20,6 +20,8 @@ from heaveto.messages import Delta, Transcript, UserMessage
 from heaveto.models import RemoteModel, Request
 from heaveto.models.anthropic_messages import MessagesDialect
 from heaveto.models.chat import ChatDialect
+from heaveto.models.gemini_content import GeminiDialect
+from heaveto.models.responses import ResponsesDialect
 from heaveto.scopes import Scope
 from heaveto.testing import Cut, FaultyExchange
 
@@ -28,7 +30,12 @@ __all__ = ["HOWS", "Came", "How", "Point", "call", "cut_exchange", "model_for", 
 How: TypeAlias = Literal["closed", "reset", "stalled", "split"]
 HOWS: tuple[How, ...] = ("closed", "reset", "stalled", "split")
 
-DIALECTS: dict[str, Any] = {"chat": ChatDialect, "anthropic": MessagesDialect}
+DIALECTS: dict[str, Any] = {
+    "chat": ChatDialect,
+    "anthropic": MessagesDialect,
+    "responses": ResponsesDialect,
+    "gemini": GeminiDialect,
+}
 LAST_BYTES = 48  # of a large stream: all of them, since its end is decided there
 HANG_SECONDS = 600.0  # longer than every limit of a call
 

@@ -23,7 +23,7 @@ class Reply:
     """One answer of an API.
 
     Attributes:
-        dialect: "chat" or "anthropic".
+        dialect: "chat", "anthropic", "responses" or "gemini".
         stream: Whether the body is an event stream.
         expected: What a right client concludes, in the recordings' own words.
         nasty: Offsets to cut the body at: inside a character, between CR and LF, inside a field's name.

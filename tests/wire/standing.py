@@ -22,7 +22,7 @@ def standing(dialect: str, data: bytes, *, closed: bool) -> Standing:
     """
     state: Standing = "open"
     for name, event in events(data, closed=closed):
-        now = of_chat(name, event) if dialect == "chat" else of_messages(event)
+        now = of_chat(name, event) if dialect == "chat" else BY_EVENT[dialect](event)
         if now is not None:
             state = now
         if state in ("done", "failed"):
@@ -63,3 +63,26 @@ def of_messages(event: Any) -> Standing | None:
         case {"type": "message_delta", "delta": {"stop_reason": str()}}:
             return "ended"
     return None
+
+
+def of_responses(event: Any) -> Standing | None:
+    match event:
+        case {"type": "error"} | {"type": "response.failed"}:
+            return "failed"
+        case {"type": "response.completed" | "response.incomplete"}:
+            return "done"
+    return None
+
+
+FAILURES = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "OTHER", "MALFORMED_RESPONSE", "MISSING_THOUGHT_SIGNATURE")
+
+
+def of_gemini(event: Any) -> Standing | None:
+    first = [each for each in event.get("candidates") or () if not each.get("index")]
+    reasons = {each.get("finishReason") for each in first} - {None, ""}
+    if event.get("error") or reasons.intersection(FAILURES):
+        return "failed"
+    return "ended" if reasons or (event.get("promptFeedback") or {}).get("blockReason") else None
+
+
+BY_EVENT = {"anthropic": of_messages, "responses": of_responses, "gemini": of_gemini}

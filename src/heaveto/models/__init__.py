@@ -2,7 +2,8 @@
 
 `protocol.py` what the loop asks of a model; `providers.py` the functions that make one; `client.py` one call; `limits.py`
 its time limits; `exchange.py` HTTP as the clients see it, `httpx_exchange.py` over httpx2; `dialect.py` what the client
-needs to know of an API; `chat/` the codec of chat completions, `anthropic_messages/` of Messages; `decoder.py`, `sse.py`,
+needs to know of an API; `chat/` the codec of chat completions, `anthropic_messages/` of Messages,
+`responses/` of OpenAI's Responses, `gemini_content/` of Gemini's generateContent; `decoder.py`, `sse.py`,
 `json_bytes.py`, `call_ids.py`, `error_bodies.py` and `prices.py` what every dialect needs. Another dialect is another
 package beside them.
 
@@ -23,7 +24,17 @@ if TYPE_CHECKING:
     from .httpx_exchange import HttpxExchange
     from .limits import CallLimits
     from .prices import Price
-    from .providers import PROVIDERS, Provider, anthropic, by_name, compatible, openai, openrouter
+    from .providers import (
+        PROVIDERS,
+        Provider,
+        anthropic,
+        by_name,
+        compatible,
+        gemini,
+        openai,
+        openai_responses,
+        openrouter,
+    )
 
 __all__ = [
     "PROVIDERS",
@@ -43,7 +54,9 @@ __all__ = [
     "anthropic",
     "by_name",
     "compatible",
+    "gemini",
     "openai",
+    "openai_responses",
     "openrouter",
 ]
 
@@ -61,6 +74,8 @@ _LAZY = {
     "anthropic": "providers",
     "by_name": "providers",
     "compatible": "providers",
+    "gemini": "providers",
+    "openai_responses": "providers",
     "openai": "providers",
     "openrouter": "providers",
 }

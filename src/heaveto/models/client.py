@@ -293,6 +293,8 @@ class RemoteStream:
 
 def _endpoint(base_url: str, path: str) -> str:
     address, mark, query = base_url.partition("?")
+    if "?" in path and mark:
+        mark = "&"
     return f"{address.rstrip('/')}{path}{mark}{query}"
 
 

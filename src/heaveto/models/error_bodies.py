@@ -1,7 +1,7 @@
 """What the APIs say when they refuse: every provider's shape of an error, and the waits that they ask for.
 
 Shapes seen: `{"error": {"message", "code", "status_code", "metadata"}}`, `{"error": "text"}`, `{"detail": "text" | [...]}`,
-`{"message": "text"}`, `[{"error": ...}]`, plain text, an HTML page of a proxy, nothing.
+`{"message": "text"}`, `[{"error": {"code", "message", "status", "details"}}]`, plain text, an HTML page of a proxy, nothing.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ class ErrorBody(msgspec.Struct, frozen=True):
         status: The HTTP status that the body itself gives; None where it gives none.
         code: The API's own code, a number or a word.
         wait_until: When it may be tried again (seconds since 1970), where the body says so.
+        wait_seconds: After how many seconds it may be, where the body says that.
     """
 
     message: str
     status: int | None = None
     code: str | int | None = None
     wait_until: float | None = None
+    wait_seconds: float | None = None
 
 
 def read_error(body: bytes) -> ErrorBody:
@@ -78,6 +80,7 @@ def read_error_object(data: Any) -> ErrorBody:
         _status(inner.get("status_code")) or _status(inner.get("status")) or _status(code),
         code if isinstance(code, (str, int)) else None,
         _reset_time(metadata or {}),
+        _retry_delay(inner.get("details")),
     )
 
 
@@ -115,6 +118,15 @@ def _reset_time(metadata: Mapping[str, Any]) -> float | None:
         return None
 
 
+def _retry_delay(details: Any) -> float | None:
+    """Google's RetryInfo, such as "34.5s"."""
+    for detail in details if isinstance(details, list) else ():
+        delay = detail.get("retryDelay") if isinstance(detail, dict) else None
+        if isinstance(delay, str) and (seconds := _number(delay.removesuffix("s"), 1)):
+            return seconds
+    return None
+
+
 def _short(text: str) -> str:
     """One line without control characters, which a terminal would obey."""
     text = "".join(each if each.isprintable() else "\N{REPLACEMENT CHARACTER}" for each in " ".join(text.split()))
@@ -131,6 +143,8 @@ def api_error(provider: str, status: int, headers: Mapping[str, str], body: byte
     """
     error = read_error(body)
     wait = asked_wait(headers, now)
+    if wait is None:
+        wait = error.wait_seconds
     if wait is None and error.wait_until is not None and error.wait_until > now:
         wait = error.wait_until - now
     return APIError(provider, status, error.message, wait, should_retry(headers))

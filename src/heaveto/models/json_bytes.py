@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-__all__ = ["decode", "encode", "is_object", "read_json", "without_strays"]
+__all__ = ["as_object", "decode", "encode", "is_object", "read_json", "without_strays"]
 
 T = TypeVar("T")
 
@@ -68,3 +68,13 @@ def is_object(text: str) -> bool:
         return isinstance(json.loads(text), dict)
     except (ValueError, RecursionError):
         return False
+
+
+def as_object(arguments: str) -> Any:
+    """A call's arguments as the object that some APIs demand: as they came, mended, or wrapped into one."""
+    try:
+        if isinstance(msgspec.json.decode(arguments), dict):
+            return msgspec.Raw(arguments.encode())
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+        pass  # msgspec is stricter than what models write
+    return read_json(arguments.encode("utf-8", "replace")) if is_object(arguments) else {"not_json": arguments}

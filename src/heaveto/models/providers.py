@@ -19,10 +19,22 @@ from .chat import ChatDialect
 from .client import RemoteModel
 from .dialect import Dialect
 from .exchange import Exchange, check_header, shown_address
+from .gemini_content import GeminiDialect
 from .limits import CallLimits
 from .prices import Price, set_price
+from .responses import ResponsesDialect
 
-__all__ = ["PROVIDERS", "Provider", "anthropic", "by_name", "compatible", "openai", "openrouter"]
+__all__ = [
+    "PROVIDERS",
+    "Provider",
+    "anthropic",
+    "by_name",
+    "compatible",
+    "gemini",
+    "openai",
+    "openai_responses",
+    "openrouter",
+]
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,23 +42,26 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         key_variable: The environment variable with the key; empty where there is none.
+        other_key_variable: One that is asked where the first is not set.
         base_url_variable: The one that replaces `base_url`; empty where there is none.
         options: Fields that every request has, and `stream_options` those that a streamed one has besides.
         reports_cost: Whether the API tells what a call cost.
         price_provider: The provider's name in the price table; None for the same one, empty where the table has none.
-        dialect: What it speaks: "chat" for chat completions, "messages" for Anthropic's Messages.
+        dialect: What it speaks: "chat" for chat completions, "messages" for Anthropic's Messages, "responses" for
+            OpenAI's Responses, "gemini" for Gemini's generateContent.
     """
 
     name: str
     base_url: str
     key_variable: str = ""
+    other_key_variable: str = ""
     base_url_variable: str = ""
     max_tokens_field: str = "max_tokens"
     options: dict[str, Any] = {}
     stream_options: dict[str, Any] = msgspec.field(default_factory=lambda: {"stream_options": {"include_usage": True}})
     reports_cost: bool = False
     price_provider: str | None = None
-    dialect: Literal["chat", "messages"] = "chat"
+    dialect: Literal["chat", "messages", "responses", "gemini"] = "chat"
 
 
 PROVIDERS: dict[str, Provider] = {
@@ -73,6 +88,25 @@ PROVIDERS: dict[str, Provider] = {
             base_url_variable="ANTHROPIC_BASE_URL",
             stream_options={},  # it reports usage unasked
             dialect="messages",
+        ),
+        Provider(
+            name="openai-responses",
+            base_url="https://api.openai.com/v1",
+            key_variable="OPENAI_API_KEY",
+            base_url_variable="OPENAI_BASE_URL",
+            stream_options={},  # it reports usage unasked
+            price_provider="openai",
+            dialect="responses",
+        ),
+        Provider(
+            name="gemini",
+            base_url="https://generativelanguage.googleapis.com",
+            key_variable="GEMINI_API_KEY",
+            other_key_variable="GOOGLE_API_KEY",
+            base_url_variable="GOOGLE_GEMINI_BASE_URL",
+            stream_options={},  # it reports usage unasked
+            price_provider="google",
+            dialect="gemini",
         ),
         Provider(name="deepseek", base_url="https://api.deepseek.com/v1", key_variable="DEEPSEEK_API_KEY"),
         Provider(name="groq", base_url="https://api.groq.com/openai/v1", key_variable="GROQ_API_KEY"),
@@ -129,6 +163,34 @@ def anthropic(model: str, *, key: str | None = None, cache: bool = True, **setti
         ConfigError: When there is no key, or a setting is wrong.
     """
     return _model_of(PROVIDERS["anthropic"], model, key=key, cache=cache, **settings)
+
+
+def openai_responses(model: str, *, key: str | None = None, **settings: Any) -> RemoteModel:
+    """A model at OpenAI, asked through the Responses API, or wherever `OPENAI_BASE_URL` points.
+
+    Reasoning models take up their reasoning again there after each tool call, which chat completions cannot do.
+
+    Args:
+        key: The API key; `OPENAI_API_KEY` by default.
+        settings: As for `compatible`.
+
+    Raises:
+        ConfigError: When there is no key, or a setting is wrong.
+    """
+    return _model_of(PROVIDERS["openai-responses"], model, key=key, **settings)
+
+
+def gemini(model: str, *, key: str | None = None, **settings: Any) -> RemoteModel:
+    """A model at Google's Gemini API, or wherever `GOOGLE_GEMINI_BASE_URL` points.
+
+    Args:
+        key: The API key; `GEMINI_API_KEY` by default, else `GOOGLE_API_KEY`.
+        settings: As for `compatible`.
+
+    Raises:
+        ConfigError: When there is no key, or a setting is wrong.
+    """
+    return _model_of(PROVIDERS["gemini"], model, key=key, **settings)
 
 
 def by_name(name: str, **settings: Any) -> RemoteModel:
@@ -213,7 +275,7 @@ def _model_of(
     base_url = base_url or os.environ.get(row.base_url_variable or "-") or row.base_url
     _checked(base_url, allow_http=allow_http)
     if key is None and row.key_variable:
-        key = os.environ.get(row.key_variable)
+        key = os.environ.get(row.key_variable) or os.environ.get(row.other_key_variable or "-")
         if not key:
             raise ConfigError(f"no key for {row.name}", f"set {row.key_variable}, or pass key=")
         check_header(row.key_variable, key, "set it again, without line breaks")
@@ -246,9 +308,16 @@ def _build(
 
 
 def _dialect(row: Provider, model: str, options: Mapping[str, Any], stream: bool, cache: bool) -> Dialect:
-    if row.dialect == "messages":
-        return MessagesDialect(model, provider=row.name, stream=stream, cache=cache, options=options)
-    return ChatDialect(model, provider=row.name, stream=stream, max_tokens_field=row.max_tokens_field, options=options)
+    match row.dialect:
+        case "messages":
+            return MessagesDialect(model, provider=row.name, stream=stream, cache=cache, options=options)
+        case "responses":
+            return ResponsesDialect(model, provider=row.name, stream=stream, options=options)
+        case "gemini":
+            return GeminiDialect(model, provider=row.name, stream=stream, options=options)
+        case "chat":
+            tokens = row.max_tokens_field
+            return ChatDialect(model, provider=row.name, stream=stream, max_tokens_field=tokens, options=options)
 
 
 def _checked(base_url: str, *, allow_http: bool) -> str:

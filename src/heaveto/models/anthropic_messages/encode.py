@@ -12,16 +12,13 @@ The rules of this file:
 
 from __future__ import annotations
 
-import hashlib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import msgspec
-
 from ...messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Transcript, UserMessage
-from ..json_bytes import encode, is_object, read_json
+from ..call_ids import fitting_id, fitting_name
+from ..json_bytes import as_object, encode
 from ..protocol import Request, ToolSpec
 
 __all__ = ["MessagesEncoder"]
@@ -31,9 +28,6 @@ MAX_TOKENS_OF_OLD = {"claude-3-5": 8192, "claude-3-haiku": 4096, "claude-3-sonne
 NO_TEXT = "(no text)"  # where the API demands a text and there is none
 CACHE_MARK = {"type": "ephemeral"}  # five minutes, from the last use
 MARK_BYTES = b',"cache_control":{"type":"ephemeral"}}'  # in the place of a block's last brace
-ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
-MAX_NAME = 128
 
 
 class MessagesEncoder:
@@ -166,35 +160,15 @@ def _may_go_back(block: Mapping[str, Any]) -> bool:
 
 
 def _call(call: ToolCall) -> dict[str, Any]:
-    return {"type": "tool_use", "id": _id(call.id), "name": _name(call.name), "input": _input(call.arguments or "{}")}
-
-
-def _input(arguments: str) -> Any:
-    """The arguments as an object, which the API demands."""
-    try:
-        if isinstance(msgspec.json.decode(arguments), dict):
-            return msgspec.Raw(arguments.encode())  # as it came
-    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
-        pass  # msgspec is stricter than what models write
-    return read_json(arguments.encode("utf-8", "replace")) if is_object(arguments) else {"not_json": arguments}
+    arguments = as_object(call.arguments or "{}")
+    return {"type": "tool_use", "id": fitting_id(call.id), "name": fitting_name(call.name), "input": arguments}
 
 
 def _result(message: ToolMessage) -> dict[str, Any]:
-    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": _id(message.call_id), "content": message.content}
+    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": fitting_id(message.call_id), "content": message.content}
     if message.is_error:  # an error without a text is refused
         result |= {"is_error": True, "content": message.content if message.content.strip() else NO_TEXT}
     return result
-
-
-def _id(call_id: str) -> str:
-    """The id as the API takes it; a conversation may have begun with a provider that makes others."""
-    if ID.fullmatch(call_id):
-        return call_id
-    return "call_" + hashlib.sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-
-
-def _name(name: str) -> str:
-    return NOT_IN_NAMES.sub("_", name)[:MAX_NAME] or "_"
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:

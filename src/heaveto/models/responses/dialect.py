@@ -1,0 +1,45 @@
+"""Responses as the client uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..exchange import check_header
+from .decode import ResponsesDecoder
+from .encode import ResponsesEncoder
+
+__all__ = ["ResponsesDialect"]
+
+
+class ResponsesDialect:
+    """Responses with one model; see `Dialect`.
+
+    Args:
+        model: The model's name at the provider.
+        provider: The provider's name, for errors.
+        stream: Whether replies are streamed.
+        options: Further fields of each request's body, such as `reasoning`; see `ResponsesEncoder`.
+    """
+
+    path = "/responses"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        provider: str = "openai-responses",
+        stream: bool = True,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.model, self.provider, self.streamed = model, provider, stream
+        self.encode = ResponsesEncoder(provider=provider, model=model, stream=stream, options=options).encode
+
+    def headers(self, key: str | None) -> dict[str, str]:
+        """The key as a bearer token."""
+        if key is None:
+            return {}
+        return {"authorization": "Bearer " + check_header(f"the key for {self.provider}", key, "copy it again")}
+
+    def decoder(self, *, stream: bool) -> ResponsesDecoder:
+        return ResponsesDecoder(stream=stream, provider=self.provider)

@@ -1,0 +1,66 @@
+"""The used fields of Responses on the wire, a stream's events and whole bodies alike. All else is skipped unread.
+
+Items are plain data, because those that the API wants back go back as they came, whatever is in them. `Any` stands where
+events of other kinds use the same name for something else.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = ["WireEvent", "WireResponse", "WireUsage", "body_decoder", "event_decoder"]
+
+
+class InputDetails(msgspec.Struct, gc=False):
+    cached_tokens: int | None = None
+    cache_write_tokens: int | None = None
+
+
+class OutputDetails(msgspec.Struct, gc=False):
+    reasoning_tokens: int | None = None
+
+
+class WireUsage(msgspec.Struct, gc=False):
+    """`input_tokens` has the cached ones in it, `output_tokens` those of the reasoning."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    input_tokens_details: InputDetails | None = None
+    output_tokens_details: OutputDetails | None = None
+
+
+class IncompleteDetails(msgspec.Struct, gc=False):
+    reason: str | None = None
+
+
+class WireResponse(msgspec.Struct, gc=False):
+    """The response in an event, or a whole body."""
+
+    id: str | None = None
+    model: str | None = None
+    status: str | None = None
+    output: list[dict[str, Any]] | None = None
+    usage: WireUsage | None = None
+    error: Any = None
+    incomplete_details: IncompleteDetails | None = None
+
+
+class WireEvent(msgspec.Struct, gc=False):
+    """One event of a stream."""
+
+    type: str | None = None
+    response: WireResponse | None = None
+    output_index: int | None = None
+    item_id: str | None = None
+    item: Any = None
+    delta: Any = None
+    arguments: Any = None
+    summary_index: int | None = None
+    content_index: int | None = None
+    error: Any = None
+
+
+event_decoder = msgspec.json.Decoder(WireEvent, strict=False)
+body_decoder = msgspec.json.Decoder(WireResponse, strict=False)
