@@ -1,7 +1,8 @@
 """Models: the protocol, and the clients of the APIs that speak it.
 
 `protocol.py` what the loop asks of a model; `providers.py` the functions that make one; `client.py` one call; `limits.py`
-its time limits; `exchange.py` HTTP as the clients see it, `httpx_exchange.py` over httpx2; `dialect.py` what the client
+its time limits; `exchange.py` HTTP as the clients see it, `httpx_exchange.py` over httpx2,
+`aiohttp_exchange.py` over aiohttp, `network_problems.py` what their errors are called; `dialect.py` what the client
 needs to know of an API; `chat/` the codec of chat completions, `anthropic_messages/` of Messages,
 `responses/` of OpenAI's Responses, `gemini_content/` of Gemini's generateContent; `decoder.py`, `sse.py`,
 `json_bytes.py`, `call_ids.py`, `error_bodies.py` and `prices.py` what every dialect needs. Another dialect is another
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from .protocol import Model, ModelStream, Request, ToolSpec
 
 if TYPE_CHECKING:
+    from .aiohttp_exchange import AiohttpExchange
     from .client import RemoteModel
     from .dialect import Dialect
     from .exchange import Answer, Exchange, HTTPRequest
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "PROVIDERS",
+    "AiohttpExchange",
     "Answer",
     "CallLimits",
     "Dialect",
@@ -61,6 +64,7 @@ __all__ = [
 ]
 
 _LAZY = {
+    "AiohttpExchange": "aiohttp_exchange",
     "RemoteModel": "client",
     "Dialect": "dialect",
     "Answer": "exchange",

@@ -25,7 +25,7 @@ from ..scopes import Scope, finish, wall_time
 from .decoder import ReplyDecoder
 from .dialect import Dialect
 from .error_bodies import api_error
-from .exchange import Answer, Exchange, HTTPRequest, check_header, shown_address
+from .exchange import Answer, Exchange, HTTPRequest, check_header, exchange_named, shown_address
 from .limits import CallLimits, Watchdog, watched
 from .prices import Price, listed_cost
 from .protocol import Request
@@ -50,7 +50,7 @@ class RemoteModel:
         limits: Time limits of a call.
         price: Dollars for a million tokens, where the API does not say what a call costs.
         api_reports_cost: Whether it does.
-        exchange: How requests are sent; httpx2 by default.
+        exchange: How requests are sent, or the name of the library: "httpx2" or "aiohttp"; httpx2 by default.
         price_provider: The provider's name in the price table, which is loaded when it is first asked; empty for none.
     """
 
@@ -64,7 +64,7 @@ class RemoteModel:
         limits: CallLimits | None = None,
         price: Price | None = None,
         api_reports_cost: bool = False,
-        exchange: Exchange | None = None,
+        exchange: Exchange | str | None = None,
         price_provider: str = "",
     ) -> None:
         self.dialect = dialect
@@ -75,7 +75,7 @@ class RemoteModel:
         self.url = _endpoint(base_url, dialect.path)
         self._headers = _headers(dialect, key, headers)
         self._secret = key
-        self._exchange = exchange
+        self._exchange = exchange_named(exchange) if isinstance(exchange, str) else exchange
 
     def __repr__(self) -> str:
         return f"<RemoteModel {self.name} at {shown_address(self.url)}>"
@@ -127,9 +127,7 @@ class RemoteModel:
     def exchange(self) -> Exchange:
         """How requests are sent."""
         if self._exchange is None:
-            from .httpx_exchange import HttpxExchange  # httpx2 is loaded with the first call
-
-            self._exchange = HttpxExchange()
+            self._exchange = exchange_named("httpx2")  # loaded with the first call
         return self._exchange
 
     def http_request(self, body: bytes) -> HTTPRequest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Callable, Mapping
 from typing import Protocol
 from urllib.parse import SplitResult, urlsplit, urlunsplit
@@ -10,7 +11,16 @@ import msgspec
 
 from ..errors import ConfigError
 
-__all__ = ["Answer", "Exchange", "HTTPRequest", "check_header", "shown_address"]
+__all__ = [
+    "Answer",
+    "Exchange",
+    "HTTPRequest",
+    "check_header",
+    "exchange_named",
+    "is_loopback",
+    "shown_address",
+    "stays_here",
+]
 
 
 class HTTPRequest(msgspec.Struct, frozen=True):
@@ -73,11 +83,45 @@ class Exchange(Protocol):
         ...
 
 
+def exchange_named(name: str) -> Exchange:
+    """An exchange by the library that it is over: "httpx2" or "aiohttp".
+
+    Raises:
+        ConfigError: When there is none of that name, or aiohttp is not installed.
+    """
+    if name == "httpx2":
+        from .httpx_exchange import HttpxExchange
+
+        return HttpxExchange()
+    if name != "aiohttp":
+        raise ConfigError(f'no exchange named "{name}"', 'it is "httpx2" or "aiohttp"')
+    try:
+        from .aiohttp_exchange import AiohttpExchange
+    except ImportError as error:
+        raise ConfigError("aiohttp is not installed", 'pip install "heaveto[fast]"') from error
+    return AiohttpExchange()
+
+
 def shown_address(url: str) -> str:
     """The URL without query and credentials."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return urlunsplit(SplitResult(parts.scheme, host, parts.path, "", ""))
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine itself."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def stays_here(url: str) -> bool:
+    """Whether a request goes to this machine itself: a proxy would look for the server on its own."""
+    return is_loopback(urlsplit(url).hostname or "")
 
 
 def check_header(what: str, value: str, remedy: str) -> str:

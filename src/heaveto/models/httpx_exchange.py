@@ -6,29 +6,33 @@ The rules of this file:
 - No time limits here: the scope around a call has them, with causes.
 - A kept connection may have been closed by the server in the moment in which we use it. Then the request goes out once
   more on a new one, as no byte of an answer had come.
+- What stays on this machine goes through no proxy, whatever the environment says.
 - httpx2's errors are told apart by class, never by text; the words are ours, by the table below.
 """
 
 from __future__ import annotations
 
 import functools
-import socket
 import ssl
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from contextvars import ContextVar
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any, NamedTuple
 
 import anyio.lowlevel
 import httpx2
 
-from ..errors import TransportFailed
 from ..scopes import finish
-from .exchange import HTTPRequest
+from .exchange import HTTPRequest, stays_here
+from .network_problems import transport_failed
 
 __all__ = ["HttpxExchange"]
 
 REQUESTS_PER_CLIENT = 32  # measured: 1,000 runs cost 18 s of CPU in one client and 4.8 s with one for each few
 KEEP_ALIVE_SECONDS = 55.0  # tools run between two calls; common servers close an idle connection after 60 s
+ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS  # zlib finds out which of the two it is
 CLOSE_SECONDS = 2.0  # closing a socket does not wait for the other side
 
 PROBLEMS: dict[type[Exception], str] = {  # the first that fits
@@ -38,17 +42,13 @@ PROBLEMS: dict[type[Exception], str] = {  # the first that fits
     httpx2.WriteError: "the connection broke while the request went out",
     httpx2.RemoteProtocolError: "the server closed the connection early or does not speak HTTP",
     httpx2.LocalProtocolError: "the request is not valid HTTP",
-    httpx2.DecodingError: "the body cannot be decompressed",
+    zlib.error: "the body cannot be decompressed",
     httpx2.UnsupportedProtocol: "the address is neither http nor https",
     httpx2.HTTPError: "the network failed",
 }
-REASONS: dict[type[BaseException], str] = {  # what lies below "no connection", where a person can use it
-    ssl.SSLCertVerificationError: "the server's certificate is not trusted",
-    ssl.SSLError: "TLS failed",
-    socket.gaierror: "the host name is not known",
-    ConnectionRefusedError: "refused",
-}
 STALE = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError, httpx2.CloseError)
+
+_reader: ContextVar[_Trace | None] = ContextVar("heaveto_reader", default=None)  # whose request a task is busy with
 
 
 @functools.cache
@@ -57,28 +57,72 @@ def _trusting(https: bool) -> ssl.SSLContext:
     return httpx2.create_ssl_context() if https else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
+class _Kind(NamedTuple):
+    """What a client must fit: the TLS context is the client's, and so are its proxies."""
+
+    https: bool
+    direct: bool
+
+    @classmethod
+    def of(cls, url: str) -> _Kind:
+        return cls(url.startswith("https:"), stays_here(url))
+
+
 class _Shard:
     """A client and how many of its requests are under way."""
 
-    def __init__(self, *, https: bool, http2: bool) -> None:
-        self.https, self.under_way, self.retired = https, 0, False
+    def __init__(self, kind: _Kind, *, http2: bool) -> None:
+        self.kind, self.under_way, self.retired = kind, 0, False
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEP_ALIVE_SECONDS)
         self.client = httpx2.AsyncClient(
-            verify=_trusting(https), http2=http2, timeout=None, limits=limits, follow_redirects=False
+            verify=_trusting(kind.https),
+            http2=http2,
+            timeout=None,
+            limits=limits,
+            follow_redirects=False,
+            trust_env=not kind.direct,
+            headers={"accept-encoding": "gzip, deflate"},
+            cookies=CookieJar(
+                DefaultCookiePolicy(allowed_domains=[])
+            ),  # else what one run was given goes out with another's
         )
+
+    def leave(self) -> bool:
+        """A request is over. Whether nobody will use the client again, so that it must be closed."""
+        self.under_way -= 1
+        return self.retired and not self.under_way
 
 
 class _Trace:
     """Learns from httpcore's trace whether the connection is new, and when the request begins to go out."""
 
     def __init__(self, connected: Callable[[], None]) -> None:
-        self._connected, self.new_connection = connected, False
+        self._connected, self.new_connection, self.heard = connected, False, False
+        self._stream: Any = None
 
     async def __call__(self, name: str, info: Mapping[str, Any]) -> None:
-        if name.endswith(("connect_tcp.started", "connect_unix_socket.started")):
+        if name.endswith("connect_tcp.started"):
             self.new_connection = True
+        elif name.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._stream = info["return_value"]
+            _listen(self._stream)
+        elif name.endswith("start_tls.failed"):
+            await finish(CLOSE_SECONDS, self._stream.aclose)  # httpcore leaves it open when a stop cuts the handshake
         elif name.endswith("send_request_headers.started") and info["request"].method != b"CONNECT":
             self._connected()
+
+
+def _listen(stream: Any) -> None:
+    """Tell whoever reads from a connection's stream that something came; with HTTP/1.1 that is its own request."""
+    read = stream.read
+
+    async def listening(*args: Any, **settings: Any) -> bytes:
+        data: bytes = await read(*args, **settings)
+        if data and (trace := _reader.get()) is not None:
+            trace.heard = True
+        return data
+
+    stream.read = listening
 
 
 class HttpxExchange:
@@ -102,14 +146,15 @@ class HttpxExchange:
     async def send(self, request: HTTPRequest, connected: Callable[[], None]) -> HttpxAnswer:
         """Send a request and wait for the answer's head; see `Exchange.send`."""
         trace = _Trace(connected)
+        _reader.set(trace)
         with _mapped(request):
-            shard = self._take(https=request.url.startswith("https:"))
+            shard = self._take(_Kind.of(request.url))
             try:
                 return await self._once(shard, request, trace)
             except STALE:
-                if trace.new_connection:
+                if trace.new_connection or trace.heard:
                     raise
-            return await self._once(self._replace(shard), request, trace)
+            return await self._once(await self._replace(shard), request, trace)
 
     async def aclose(self) -> None:
         """Close the connections. A later `send` opens new ones."""
@@ -129,32 +174,34 @@ class HttpxExchange:
             )
             response = await shard.client.send(built, stream=True)
         except BaseException:
-            shard.under_way -= 1
+            if shard.leave():
+                await finish(CLOSE_SECONDS, shard.client.aclose)
             raise
         return HttpxAnswer(response, request, lambda: self._give_back(shard))
 
-    def _take(self, *, https: bool) -> _Shard:
+    def _take(self, kind: _Kind) -> _Shard:
         if self._loop != (loop := anyio.lowlevel.current_token()):
             self._loop, self._shards = loop, []  # connections of a loop that is gone are of no use to anybody
         for shard in self._shards:
-            if shard.https == https and shard.under_way < self._requests_per_client:
+            if shard.kind == kind and shard.under_way < self._requests_per_client:
                 return shard
-        return self._open(https=https)
+        return self._open(kind)
 
-    def _open(self, *, https: bool) -> _Shard:
-        shard = _Shard(https=https, http2=self._http2)
+    def _open(self, kind: _Kind) -> _Shard:
+        shard = _Shard(kind, http2=self._http2)
         self._shards.append(shard)
         return shard
 
-    def _replace(self, shard: _Shard) -> _Shard:
+    async def _replace(self, shard: _Shard) -> _Shard:
         if shard in self._shards:
             self._shards.remove(shard)
         shard.retired = True
-        return self._open(https=shard.https)
+        if not shard.under_way:
+            await finish(CLOSE_SECONDS, shard.client.aclose)
+        return self._open(shard.kind)
 
     async def _give_back(self, shard: _Shard) -> None:
-        shard.under_way -= 1
-        if shard.retired and not shard.under_way:
+        if shard.leave():
             await finish(CLOSE_SECONDS, shard.client.aclose)
 
 
@@ -164,18 +211,18 @@ class HttpxAnswer:
     def __init__(self, response: httpx2.Response, request: HTTPRequest, give_back: Callable[[], Any]) -> None:
         self.status, self.headers = response.status_code, response.headers
         self._response, self._request, self._give_back = response, request, give_back
-        packed = "content-encoding" in response.headers
-        self._pieces = response.aiter_bytes() if packed else response.aiter_raw()  # one layer less for each piece
+        self._pieces = response.aiter_raw()  # httpx2's unpacking would leave its generators open when it fails
+        self._unpacker = zlib.decompressobj(ZLIB_OR_GZIP) if "content-encoding" in response.headers else None
         self._over = False
 
     async def read(self) -> bytes:
         """The next piece of the body; empty at its end."""
         try:
             async for piece in self._pieces:
-                if piece:
-                    return piece
-        except httpx2.HTTPError as error:
-            raise _failed(error, self._request) from error
+                if unpacked := self._unpacker.decompress(piece) if self._unpacker else piece:
+                    return unpacked
+        except (httpx2.HTTPError, zlib.error) as error:
+            raise transport_failed(error, self._request, PROBLEMS) from error
         await self._end()
         return b""
 
@@ -211,25 +258,4 @@ def _mapped(request: HTTPRequest) -> Iterator[None]:
     try:
         yield
     except httpx2.HTTPError as error:
-        raise _failed(error, request) from error
-
-
-def _failed(error: httpx2.HTTPError, request: HTTPRequest) -> TransportFailed:
-    problem = next(words for kind, words in PROBLEMS.items() if isinstance(error, kind))
-    if reason := _reason(error):
-        problem = f"{problem}: {reason}"
-    return TransportFailed(request.method, request.address, problem)
-
-
-def _reason(error: BaseException) -> str | None:
-    below = list(_all_below(error))
-    return next((words for kind, words in REASONS.items() if any(isinstance(each, kind) for each in below)), None)
-
-
-def _all_below(error: BaseException) -> Iterator[BaseException]:
-    """Also what `from None` hides, as httpcore does with the OSError: for the words, never for a decision."""
-    inner = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
-    for each in (error.__cause__ or error.__context__, *inner):
-        if each is not None:
-            yield each
-            yield from _all_below(each)
+        raise transport_failed(error, request, PROBLEMS) from error

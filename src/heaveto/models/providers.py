@@ -5,7 +5,6 @@ Another provider is another row; another dialect is another package and a line i
 
 from __future__ import annotations
 
-import ipaddress
 import os
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -18,7 +17,7 @@ from .anthropic_messages import MessagesDialect
 from .chat import ChatDialect
 from .client import RemoteModel
 from .dialect import Dialect
-from .exchange import Exchange, check_header, shown_address
+from .exchange import Exchange, check_header, is_loopback, shown_address
 from .gemini_content import GeminiDialect
 from .limits import CallLimits
 from .prices import Price, set_price
@@ -218,7 +217,7 @@ def compatible(
     stream: bool = True,
     limits: CallLimits | None = None,
     price: Price | tuple[float | str, ...] | None = None,
-    exchange: Exchange | None = None,
+    exchange: Exchange | str | None = None,
     options: Mapping[str, Any] | None = None,
     max_tokens_field: str = "max_tokens",
     allow_http: bool = False,
@@ -234,7 +233,8 @@ def compatible(
         limits: Time limits of a call.
         price: Dollars for a million tokens: `(input, output)`, `(input, output, cached_input)`, or with the price of
             what is written to the cache as a fourth.
-        exchange: How requests are sent.
+        exchange: How requests are sent, or the name of a library that sends them: "httpx2", or "aiohttp" on asyncio;
+            `HEAVETO_EXCHANGE` by default, else httpx2.
         options: Further fields of each request's body.
         max_tokens_field: The API's name for the most output tokens.
         allow_http: Whether a host that is not this machine may be asked without TLS.
@@ -292,6 +292,7 @@ def _build(
     stream: bool = True,
     cache: bool = True,
     price: Price | tuple[float | str, ...] | None = None,
+    exchange: Exchange | str | None = None,
     **settings: Any,
 ) -> RemoteModel:
     if not model:
@@ -301,6 +302,7 @@ def _build(
         base_url=base_url,
         key=key,
         price=set_price(price),
+        exchange=exchange or os.environ.get("HEAVETO_EXCHANGE") or None,
         api_reports_cost=row.reports_cost,
         price_provider=row.name if row.price_provider is None else row.price_provider,
         **settings,
@@ -332,18 +334,9 @@ def _checked(base_url: str, *, allow_http: bool) -> str:
         raise ConfigError(f'base_url "{shown_address(base_url)}" has no scheme or host', 'it looks like "https://host/v1"')
     if "@" in parts.netloc:
         raise ConfigError(f'base_url "{shown_address(base_url)}" has credentials in it', "pass key= or headers=")
-    if parts.scheme == "http" and not (allow_http or _is_loopback(host)):
+    if parts.scheme == "http" and not (allow_http or is_loopback(host)):
         raise ConfigError(
             f'base_url "{shown_address(base_url)}" would send the key unencrypted', "use https, or pass allow_http=True"
         )
     check_header("base_url", base_url, "percent-encode what is not plain ASCII")
     return host
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -1,7 +1,8 @@
 """The testing kit: what heaveto's own tests use, for yours.
 
 `clocks.py` fake clocks; `stops.py` a stop at every await; `scripted_model.py` a model that follows a script; `faults.py`
-stores and networks that go wrong; `leaks.py` what is left behind; `store_conformance.py` what every store must do; `lint`
+stores and networks that go wrong; `leaks.py` what is left behind; `store_conformance.py` what every store must do,
+`exchange_conformance.py` every exchange, over `exchange_server.py`; `lint`
 the rules that a type checker cannot see; `pytest_plugin.py` the fixtures, which pytest finds by itself.
 
 What is named here is loaded when it is first used.
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .clocks import Backend, FakeClock
+    from .exchange_conformance import EXCHANGE_CHECKS
     from .faults import Answered, Cut, FaultyExchange, FaultyStore, Write, fault_at, faults_at_random
     from .leaks import Leak, LeakedError, no_leaks
     from .scripted_model import ScriptedModel, calls, scripted
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHECKS",
+    "EXCHANGE_CHECKS",
     "Answered",
     "Backend",
     "Cut",
@@ -43,6 +46,7 @@ __all__ = [
 
 _HOMES = {
     "clocks": ("Backend", "FakeClock"),
+    "exchange_conformance": ("EXCHANGE_CHECKS",),
     "faults": ("Answered", "Cut", "FaultyExchange", "FaultyStore", "Write", "fault_at", "faults_at_random"),
     "leaks": ("Leak", "LeakedError", "no_leaks"),
     "scripted_model": ("ScriptedModel", "calls", "scripted"),
