@@ -12,7 +12,7 @@ INSTALLED = $(VENV)/.installed
 DEVELOPING = $(VENV)/.developing
 CODE = src tests benchmarks
 
-.PHONY: help install demo test lint stops wire bytes bench bench-repair clean
+.PHONY: help install demo test lint stops wire bytes mutants bench bench-repair clean
 
 help:
 	@echo "make demo          repair a small broken project, without a key and without the network"
@@ -21,6 +21,7 @@ help:
 	@echo "make stops         every public operation stopped at every await"
 	@echo "make wire          recorded replies of model APIs decoded in every way"
 	@echo "make bytes         streams closed, reset, stalled and split at every byte"
+	@echo "make mutants       the ground floor broken in small ways, one at a time: its tests must notice"
 	@echo "make bench         speed and memory beside a bare loop"
 	@echo "make bench-repair  how many broken projects the offline model repairs"
 
@@ -50,7 +51,11 @@ wire: $(DEVELOPING)
 bytes: $(DEVELOPING)
 	$(BIN)/python tests/wire/every_byte.py $(ARGS)
 
+mutants: $(DEVELOPING)
+	$(BIN)/python benchmarks/mutants.py $(ARGS)
+
 bench: $(DEVELOPING)
+	$(BIN)/python benchmarks/scopes.py $(ARGS)
 	$(BIN)/python benchmarks/speed.py $(ARGS)
 
 bench-repair: $(INSTALLED)

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from heaveto.causes import Cancelled, DeadlinePassed, Shutdown, Stop, StoppedFromOutside
-from heaveto.scopes import Scope, deadline, on_stop
+from heaveto.scopes import Scope, deadline, on_stop, tasks
 from heaveto.testing.stops import every_await
 
 pytestmark = pytest.mark.anyio
@@ -54,6 +54,21 @@ async def test_on_a_stopped_scope_it_is_called_at_once() -> None:
         async with on_stop(seen.append):
             pass
     assert len(seen) == 1
+
+
+async def test_on_a_stopped_scope_it_is_called_before_any_other_task_runs() -> None:
+    seen: list[object] = []
+
+    async def other() -> None:
+        seen.append("another task")
+
+    with pytest.raises(Cancelled), Scope() as scope:
+        async with tasks() as group:
+            group.start_soon(other)
+            scope.cancel(Cancelled("before"))
+            async with on_stop(seen.append):
+                pass
+    assert str(seen[0]) == "cancelled: before"
 
 
 async def test_leaving_the_block_detaches_it() -> None:

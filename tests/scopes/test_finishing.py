@@ -301,6 +301,16 @@ async def test_a_sibling_that_fails_stops_graced_work_at_once(fake_clock: FakeCl
     assert (fake_clock.now, [type(cause) for cause in seen]) == (2, [SiblingFailed])
 
 
+async def test_a_scope_forgets_the_graces_that_are_over_and_none_is_left_running() -> None:
+    with Scope() as wide, Scope() as narrow:
+        async with graced(30, Shutdown):
+            await anyio.sleep(1)
+            assert "graced" in [task.name for task in anyio.get_running_tasks()]
+            assert len(wide._hurry) == len(narrow._hurry) == 1
+        assert wide._hurry == narrow._hurry == []
+        assert "graced" not in [task.name for task in anyio.get_running_tasks()]
+
+
 async def test_nothing_is_pending_without_a_stop() -> None:
     assert pending_cause() is None
     with Scope():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import anyio
 import anyio.abc
 import anyio.lowlevel
@@ -9,6 +11,7 @@ import pytest
 
 from heaveto.causes import Cancelled, SiblingFailed, Stop
 from heaveto.scopes import Scope, current_cause, tasks
+from heaveto.scopes.groups import unwrapped
 from heaveto.testing.clocks import FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -62,6 +65,28 @@ async def test_a_task_started_inside_a_narrower_scope_is_not_under_it() -> None:
     assert seen == [None]
 
 
+async def test_a_task_has_the_name_that_it_is_given_or_its_functions() -> None:
+    names = []
+
+    async def work(*, task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        names.append(anyio.get_current_task().name)
+        task_status.started()
+
+    own = work.__qualname__
+    async with tasks() as group:
+        await group.start(work)
+        await group.start(work, name="mine")
+        await group.start(partial(work))
+        group.start_soon(work, name="mine")
+        await anyio.sleep(1)
+        group.start_soon(work)
+        await anyio.sleep(1)
+        group.start_soon(partial(work))
+    unnamed = names.pop(), names.pop(2)
+    assert names == [own, "mine", "mine", own]
+    assert all(own not in name for name in unnamed)
+
+
 async def test_neither_is_one_that_is_waited_for_until_it_has_started() -> None:
     seen = Seen()
 
@@ -79,10 +104,11 @@ async def test_neither_is_one_that_is_waited_for_until_it_has_started() -> None:
 
 async def test_a_failed_task_stops_the_others_and_is_their_cause(fake_clock: FakeClock) -> None:
     seen = Seen()
-    with pytest.raises(ValueError, match="boom"):
+    with pytest.raises(ValueError, match="boom") as caught:
         async with tasks() as group:
             group.start_soon(seen.when_stopped)
             group.start_soon(fail_after, 1, ValueError("boom"))
+    assert not hasattr(caught.value, "__notes__")
     assert (fake_clock.now, [type(cause) for cause in seen]) == (1, [SiblingFailed])
     assert str(seen[0]) == "a task beside it failed: boom"
 
@@ -139,6 +165,38 @@ async def test_one_error_comes_out_as_itself_and_keeps_its_own_context() -> None
     assert isinstance(caught.value.__context__, KeyError)
 
 
+async def test_a_group_of_nothing_but_cancellations_stays_as_it_is() -> None:
+    cancelled: list[BaseException] = []
+    with Scope(quiet=True) as scope:
+        scope.cancel(Cancelled("stop"))
+        for _ in range(2):
+            try:
+                await anyio.lowlevel.checkpoint()
+            except anyio.get_cancelled_exc_class() as error:
+                cancelled.append(error)
+    group = BaseExceptionGroup("both", cancelled)
+    with pytest.raises(BaseExceptionGroup) as caught, unwrapped():
+        raise group
+    assert caught.value is group
+
+
+def raise_within_unwrapped(group: Exception) -> BaseException:
+    with pytest.raises(Exception) as caught, unwrapped():
+        raise group
+    return caught.value
+
+
+async def test_unwrapping_keeps_a_groups_notes_once_and_a_group_of_several() -> None:
+    one, two = ValueError("a"), KeyError("b")
+    groups = [ExceptionGroup("one", [ExceptionGroup("inner", [one])]), ExceptionGroup("two", [one, two])]
+    for group in groups:
+        group.add_note("of the group")
+    assert raise_within_unwrapped(groups[0]) is one
+    assert raise_within_unwrapped(groups[1]) is groups[1]
+    assert one.__notes__ == groups[1].__notes__ == ["of the group"]
+    assert one.__context__ is None
+
+
 async def test_several_errors_come_out_as_a_group() -> None:
     async def fail_in_clean_up(error: Exception) -> None:
         try:
@@ -152,6 +210,24 @@ async def test_several_errors_come_out_as_a_group() -> None:
             group.start_soon(fail_in_clean_up, KeyError("b"))
             await fail_after(1, OSError("c"))
     assert {type(error) for error in caught.value.exceptions} == {ValueError, KeyError, OSError}
+
+
+async def test_errors_in_clean_up_beside_cancellations_come_out_without_those_and_with_the_cause_once() -> None:
+    async def fail_in_clean_up(error: Exception) -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            raise error
+
+    with pytest.raises(ExceptionGroup) as caught, Scope() as scope:
+        async with tasks() as group:
+            group.start_soon(anyio.sleep_forever)
+            group.start_soon(fail_in_clean_up, ValueError("a"))
+            group.start_soon(fail_in_clean_up, KeyError("b"))
+            await anyio.sleep(1)
+            scope.cancel(Cancelled("stop"))
+    assert {type(error) for error in caught.value.exceptions} == {ValueError, KeyError}
+    assert caught.value.__notes__ == ["while stopping: cancelled: stop"]
 
 
 async def test_a_group_is_stopped_quietly_by_its_own_scope(fake_clock: FakeClock) -> None:

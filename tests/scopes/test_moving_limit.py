@@ -66,6 +66,24 @@ async def test_a_limit_that_has_passed_cannot_be_moved_away(fake_clock: FakeCloc
     assert caught.value.args == EARLY.args
 
 
+async def test_nor_one_that_has_passed_while_the_loop_could_not_run(fake_clock: FakeClock) -> None:
+    with pytest.raises(DeadlinePassed) as caught, Scope() as scope:
+        scope.limit(anyio.current_time() + 1, EARLY)
+        fake_clock.jump(3)
+        scope.limit(math.inf, LATE)
+        await anyio.sleep(10)
+    assert caught.value.args == EARLY.args
+    assert fake_clock.now == 3
+
+
+async def test_a_limit_does_not_replace_a_stop_by_the_native_scope_itself() -> None:
+    with Scope() as scope:
+        scope.native.cancel()
+        scope.limit(anyio.current_time() - 1, LATE)
+        await anyio.sleep(10)
+    assert scope.own_cause is None
+
+
 async def test_an_earlier_stop_is_kept(fake_clock: FakeClock) -> None:
     with pytest.raises(Cancelled, match="enough"), Scope() as scope:
         scope.limit(anyio.current_time() + 10, LATE)
@@ -79,3 +97,4 @@ async def test_a_limit_ends_with_its_block(fake_clock: FakeClock) -> None:
         scope.limit(anyio.current_time() + 10, LATE)
     await anyio.sleep(20)
     assert scope.own_cause is None
+    assert not scope.native.cancel_called

@@ -80,6 +80,7 @@ async def test_a_stop_ends_the_wait_at_once_and_the_turn_is_used_up(fake_clock: 
     assert fake_clock.now == 2
 
 
+@pytest.mark.slow
 async def test_ten_thousand_waiters_stopped_at_random_leave_the_rest_on_time(fake_clock: FakeClock) -> None:
     limit, arrived, served = RateLimit(requests=60_000, per_seconds=60), [], []
     dice = random.Random(7)

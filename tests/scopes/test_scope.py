@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from heaveto.causes import CallTimeout, Cancelled, DeadlinePassed, Shutdown, Stop, StreamIdle
 from heaveto.errors import NotEnoughTime
-from heaveto.scopes import Scope, check_stop, current_cause, deadline, loop_waker, need, tasks, time_left
+from heaveto.scopes import Scope, check_stop, current_cause, deadline, loop_waker, need, pending_cause, tasks, time_left
 from heaveto.testing.clocks import Backend, FakeClock
 
 pytestmark = pytest.mark.anyio
@@ -62,6 +62,7 @@ async def test_the_traceback_of_the_cancellation_under_the_cause_says_where_the_
         await read_cause_when_stopped()
     below = caught.value.__context__
     assert isinstance(below, anyio.get_cancelled_exc_class())
+    assert not hasattr(below, "__notes__")
     assert "read_cause_when_stopped" in [frame.name for frame in traceback.extract_tb(below.__traceback__)]
 
 
@@ -78,7 +79,8 @@ async def test_a_scope_left_in_time_has_no_cause_later() -> None:
     with deadline(5) as scope:
         await anyio.sleep(1)
     await anyio.sleep(100)
-    assert (scope.cause, scope.own_cause) == (None, None)
+    scope.cancel(Cancelled("too late"))
+    assert (scope.cause, scope.own_cause, scope.native.cancel_called) == (None, None, False)
 
 
 @pytest.mark.parametrize("seconds", [0, -1])
@@ -90,7 +92,7 @@ async def test_no_time_stops_at_the_first_await(seconds: float, fake_clock: Fake
 
 
 def test_a_limit_that_is_no_number_is_refused() -> None:
-    with pytest.raises(ValueError, match="must be a number"):
+    with pytest.raises(ValueError, match=r"^a scope's seconds must be a number, not NaN$"):
         deadline(math.nan)
 
 
@@ -166,6 +168,7 @@ async def test_cancelling_a_deadline_is_not_a_timeout() -> None:
         scope.cancel(Cancelled("by hand"))
         await anyio.sleep(10)
     assert not isinstance(caught.value, TimeoutError)
+    assert "Cancelled('by hand', '')" in str(caught.value.__context__)
 
 
 async def test_on_a_tie_the_nearest_wins() -> None:
@@ -255,7 +258,7 @@ async def test_a_shielded_scope_sees_nothing_of_wider_stops() -> None:
         with Scope(shield=True):
             wide.cancel(Cancelled("stop"))
             await anyio.sleep(5)
-            assert current_cause() is None
+            assert (current_cause(), pending_cause()) == (None, None)
         await anyio.lowlevel.checkpoint()
 
 
@@ -271,6 +274,25 @@ async def test_an_error_in_the_clean_up_keeps_the_cause_as_a_note() -> None:
 
 async def test_an_error_before_any_await_has_no_such_note() -> None:
     with pytest.raises(RuntimeError) as caught, Scope():
+        raise RuntimeError("disk full")
+    assert not hasattr(caught.value, "__notes__")
+
+
+async def test_a_stop_on_its_way_out_has_no_such_note() -> None:
+    with pytest.raises(Shutdown) as caught, Scope() as scope:
+        scope.cancel(Shutdown("SIGTERM"))
+        check_stop()
+    assert not hasattr(caught.value, "__notes__")
+
+
+async def test_a_native_scope_cancelled_by_somebody_else_ends_the_block_and_there_is_no_cause_to_tell() -> None:
+    with Scope() as scope:
+        scope.native.cancel()
+        await anyio.sleep(1)
+        pytest.fail("the await went through")
+    assert scope.own_cause is None
+    with pytest.raises(RuntimeError) as caught, Scope() as scope:
+        scope.native.cancel()
         raise RuntimeError("disk full")
     assert not hasattr(caught.value, "__notes__")
 
@@ -356,5 +378,5 @@ async def test_a_stop_before_the_block_begins_waits_for_it() -> None:
 async def test_a_scope_is_entered_once() -> None:
     with Scope() as scope:
         pass
-    with pytest.raises(RuntimeError, match="a scope is entered once"), scope:
+    with pytest.raises(RuntimeError, match=r"^a scope is entered once: make another for another block$"), scope:
         pass

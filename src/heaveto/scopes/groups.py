@@ -66,12 +66,16 @@ def _telling(scope: Scope) -> Iterator[None]:
         raise
 
 
-def _without_cancellations(error: BaseException | None) -> BaseException | None:
-    """What failed in a group. asyncio's groups drop cancellations beside an error, Trio's list them too."""
-    if not isinstance(error, BaseExceptionGroup):
-        return error
-    _, failed = error.split(anyio.get_cancelled_exc_class())
-    return failed or error
+def _the_one_in(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What failed in a group, if it is one thing. asyncio's groups drop cancellations beside an error, Trio's list them."""
+    cancelled, failed = group.split(anyio.get_cancelled_exc_class())
+    inner: BaseException = failed if cancelled and failed else group  # `failed` is a copy, also when it is all
+    while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
+        (only,) = inner.exceptions
+        for note in getattr(inner, "__notes__", ()):
+            only.add_note(note)
+        inner = only
+    return inner
 
 
 class unwrapped:  # noqa: N801 - reads as a word in a `with`
@@ -80,13 +84,11 @@ class unwrapped:  # noqa: N801 - reads as a word in a `with`
     def __enter__(self) -> None: ...
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        inner = _without_cancellations(error)
-        while isinstance(inner, BaseExceptionGroup) and len(inner.exceptions) == 1:
-            inner = inner.exceptions[0]
-        if inner is None or inner is error:
+        if not isinstance(error, BaseExceptionGroup):
             return
-        for note in getattr(error, "__notes__", ()):
-            inner.add_note(note)
+        inner = _the_one_in(error)
+        if inner is error:
+            return
         context = inner.__context__
         try:
             raise inner

@@ -116,15 +116,14 @@ class Scope:
         self.native.cancel(reason=repr(cause))
 
     def limit(self, until: float, late: Stop) -> None:
-        """Move the block's time limit, as often as one likes; nothing once it was stopped.
+        """Move the block's time limit, as often as one likes; nothing once it was stopped, or its limit passed.
 
         Args:
             until: By the loop's clock; infinite for none.
             late: The cause when that passes.
         """
-        if self._stop is not None or self.native.cancel_called:
-            self._latch()
-            self.native.cancel()
+        if self._latch() is not None or self.native.cancel_called:
+            self.native.cancel()  # the loop may not have noticed yet
             return
         if self._moving is None:
             self._moving = MovingLimit(self.native)
