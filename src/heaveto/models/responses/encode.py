@@ -76,7 +76,7 @@ class ResponsesEncoder:
     def _assistant(self, message: AssistantMessage) -> list[dict[str, Any]]:
         ours = message.extras.get("provider") == self._provider
         items = list(_as_they_came(message) if ours and "items" in message.extras else _plain_items(message))
-        while items and items[-1]["type"] == "reasoning":
+        while items and items[-1].get("type") == "reasoning":
             items.pop()
         return items
 
