@@ -21,7 +21,7 @@ import msgspec
 
 from ..errors import APIError, IncompleteStream, TransportFailed
 from ..messages import Delta, Reply, Usage
-from ..scopes import Scope, finish, wall_time
+from ..scopes import RateLimit, Scope, finish, wall_time
 from .decoder import ReplyDecoder
 from .dialect import Dialect
 from .error_bodies import api_error
@@ -52,6 +52,8 @@ class RemoteModel:
         api_reports_cost: Whether it does.
         exchange: How requests are sent, or the name of the library: "httpx2" or "aiohttp"; httpx2 by default.
         price_provider: The provider's name in the price table, which is loaded when it is first asked; empty for none.
+        rate: How much may be asked per time, shared by as many models as one likes. Every attempt takes its turn before it
+            is sent, with an estimate of its tokens that is corrected when they are known.
     """
 
     def __init__(
@@ -66,10 +68,11 @@ class RemoteModel:
         api_reports_cost: bool = False,
         exchange: Exchange | str | None = None,
         price_provider: str = "",
+        rate: RateLimit | None = None,
     ) -> None:
         self.dialect = dialect
         self.model, self.provider, self.streamed = dialect.model, dialect.provider, dialect.streamed
-        self.limits = limits or CallLimits()
+        self.limits, self.rate = limits or CallLimits(), rate
         self.price, self._api_reports_cost = price, api_reports_cost
         self._price_provider = price_provider
         self.url = _endpoint(base_url, dialect.path)
@@ -115,6 +118,7 @@ class RemoteModel:
             try:
                 yield stream
             finally:
+                stream.correct_rate()
                 if stream.is_open:
                     await finish(CLOSE_SECONDS, stream.close)
 
@@ -149,6 +153,7 @@ class RemoteStream:
     def __init__(self, model: RemoteModel, request: Request, watchdog: Watchdog) -> None:
         self._model, self._request, self._watchdog = model, request, watchdog
         self._body = b""
+        self._booked_tokens: int | None = None
         self._answer: Answer | None = None
         self._decoder: ReplyDecoder | None = None
         self._ready: deque[Delta] = deque()
@@ -206,6 +211,8 @@ class RemoteStream:
 
     async def _open(self) -> ReplyDecoder:
         self._body = self._model.dialect.encode(self._request)
+        if self._model.rate is not None:
+            await self._take_turn(self._model.rate)
         self._watchdog.connecting()
         try:
             self._answer = await self._model.exchange.send(self._model.http_request(self._body), self._connected)
@@ -215,6 +222,19 @@ class RemoteStream:
             self._refused = True
             raise self._model.refusal(self._answer, await self._error_body())
         return self._model.dialect.decoder(stream=self._is_event_stream())
+
+    async def _take_turn(self, rate: RateLimit) -> None:
+        """Wait for the rate limit; no limit of the call counts meanwhile."""
+        tokens = math.ceil(len(self._body) / BYTES_PER_TOKEN) + (self._request.max_output_tokens or 0)
+        await rate.wait(tokens)
+        self._booked_tokens = tokens
+
+    def correct_rate(self) -> None:
+        """Tell the rate limit what the call really took; once, when it is over."""
+        if self._model.rate is not None and self._booked_tokens is not None:
+            spent, booked = self.spent, self._booked_tokens
+            self._booked_tokens = None
+            self._model.rate.correct(spent.input_tokens + spent.output_tokens - booked)
 
     def _connected(self) -> None:
         self._sent = True

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..errors import ConfigError
+from ..scopes import RateLimit
 from .anthropic_messages import MessagesDialect
 from .chat import ChatDialect
 from .client import RemoteModel
@@ -221,6 +222,7 @@ def compatible(
     options: Mapping[str, Any] | None = None,
     max_tokens_field: str = "max_tokens",
     allow_http: bool = False,
+    rate: RateLimit | None = None,
 ) -> RemoteModel:
     """A model behind any API that is compatible with OpenAI's chat completions.
 
@@ -238,6 +240,7 @@ def compatible(
         options: Further fields of each request's body.
         max_tokens_field: The API's name for the most output tokens.
         allow_http: Whether a host that is not this machine may be asked without TLS.
+        rate: How much may be asked per time; give one limit to all models that share a key.
 
     Raises:
         ConfigError: When a setting is wrong.
@@ -260,6 +263,7 @@ def compatible(
         headers=headers,
         limits=limits,
         exchange=exchange,
+        rate=rate,
     )
 
 
