@@ -12,13 +12,14 @@ INSTALLED = $(VENV)/.installed
 DEVELOPING = $(VENV)/.developing
 CODE = src tests benchmarks
 
-.PHONY: help install demo test lint stops wire bytes mutants bench bench-repair clean
+.PHONY: help install demo test lint stops loops wire bytes mutants bench bench-repair clean
 
 help:
 	@echo "make demo          repair a small broken project, without a key and without the network"
 	@echo "make test          lint, types and tests, on asyncio and Trio"
 	@echo "make lint          the same without the tests"
 	@echo "make stops         every public operation stopped at every await"
+	@echo "make loops         the tests of what waits, on uvloop and with eager tasks"
 	@echo "make wire          recorded replies of model APIs decoded in every way"
 	@echo "make bytes         streams closed, reset, stalled and split at every byte"
 	@echo "make mutants       the ground floor broken in small ways, one at a time: its tests must notice"
@@ -43,6 +44,15 @@ test: lint
 # Every public operation stopped at every await, on both back ends; HEAVETO_STOP replays one point.
 stops: $(DEVELOPING)
 	$(BIN)/python -m pytest -q --stop-points 5000 $(ARGS)
+
+# Under a fake clock a loop is asyncio's own, so on uvloop the tests with the real clock are of use; eager tasks (Python 3.12)
+# are tried under both clocks.
+LOOPS = tests/scopes tests/retry tests/loop tests/runs tests/journal tests/testing
+loops: $(DEVELOPING)
+	HEAVETO_TEST_LOOP=uvloop $(BIN)/python -m pytest -q -n $(PROCESSES) $(LOOPS) tests/models $(ARGS)
+	@if $(BIN)/python -c "import sys; sys.exit(sys.version_info < (3, 12))"; then \
+	  HEAVETO_TEST_LOOP=eager $(BIN)/python -m pytest -q -n $(PROCESSES) $(LOOPS) $(ARGS); \
+	else echo "left out: eager tasks need Python 3.12 or newer"; fi
 
 # HEAVETO_WIRE_DIR says where the recordings are; without them the replies made by hand serve alone.
 wire: $(DEVELOPING)

@@ -3,10 +3,14 @@
 A test that cannot run here because a part is missing skips with a reason that begins with "no ": `pytest.skip("no bwrap")`,
 `pytest.importorskip("mcp", reason="no mcp")`. The suite's last line counts those and every other skip; where `CI` is set,
 where every part can be installed, a missing part is a failure.
+
+HEAVETO_TEST_LOOP=uvloop runs the tests that have the real clock on uvloop; with =eager asyncio starts tasks eagerly, under
+fake clocks too.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import time
 from collections import Counter
@@ -15,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from heaveto.testing.clocks import LOOP_VARIABLE, start_eagerly
 from heaveto.testing.stops import stop_points
 
 began = time.monotonic()
@@ -63,6 +68,30 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = [item for item in items if stops_at_every_await(item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = chosen
+
+
+@pytest.fixture(scope="module", params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
+    """AnyIO's own, but for HEAVETO_TEST_LOOP."""
+    return request.param, loop_options() if request.param == "asyncio" else {}
+
+
+def loop_options() -> dict[str, Any]:
+    match os.environ.get(LOOP_VARIABLE, ""):
+        case "":
+            return {}
+        case "uvloop":
+            return {"use_uvloop": True}
+        case "eager":
+            return {"loop_factory": eager_loop}
+        case other:
+            raise pytest.UsageError(f"{LOOP_VARIABLE} is uvloop or eager, not {other}")
+
+
+def eager_loop() -> asyncio.AbstractEventLoop:
+    loop = asyncio.new_event_loop()
+    start_eagerly(loop)
+    return loop
 
 
 @pytest.fixture

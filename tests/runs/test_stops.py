@@ -88,7 +88,7 @@ def test_a_run_stopped_at_any_await(
     for stopped in every_await(life.run, backends=[backend], ways=[way], again_after=second_stops):
         points += 1
         check(life, stopped, answer)
-    assert points >= (80 if way == "cancel" else 40)
+    assert points >= (75 if way == "cancel" else 40)  # with eager tasks there are fewer awaits
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])

@@ -4,12 +4,16 @@ When no task can run, time jumps to the next timer. While work of ours is out in
 timer that is due then fires only after as long as it takes in reality, and time still moves by whole jumps, so that
 `clock.now` is exact. Waiting that heaveto does not know of (a server in a thread of the test's own) asks for the same:
 `with heaveto.scopes.outside_the_loop(): ...`.
+
+HEAVETO_TEST_LOOP=eager lets asyncio's loops start tasks eagerly (Python 3.12), as some programs have them do.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import selectors
+import sys
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar, TypeVarTuple
@@ -18,7 +22,9 @@ import anyio
 
 from ..scopes.clock import fake_clocks
 
-__all__ = ["Backend", "FakeClock", "JumpingSelector"]
+__all__ = ["LOOP_VARIABLE", "Backend", "FakeClock", "JumpingSelector", "start_eagerly"]
+
+LOOP_VARIABLE = "HEAVETO_TEST_LOOP"
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
@@ -80,8 +86,26 @@ class FakeClock:
     def _new_loop(self) -> asyncio.AbstractEventLoop:
         selector = JumpingSelector()
         loop = _FakeClockLoop(selector)
+        start_eagerly(loop)
         fake_clocks[loop] = self._running = selector
         return loop
+
+
+def start_eagerly(loop: asyncio.AbstractEventLoop, new_task: Callable[..., asyncio.Task[Any]] = asyncio.Task) -> bool:
+    """Have a loop start tasks eagerly where HEAVETO_TEST_LOOP says so; whether it does.
+
+    Args:
+        new_task: Makes a task, with asyncio.Task's arguments.
+
+    Raises:
+        RuntimeError: When they shall, and this Python cannot.
+    """
+    if os.environ.get(LOOP_VARIABLE) != "eager":
+        return False
+    if sys.version_info >= (3, 12):
+        loop.set_task_factory(asyncio.create_eager_task_factory(new_task))
+        return True
+    raise RuntimeError(f"{LOOP_VARIABLE}=eager needs Python 3.12 or newer")
 
 
 class JumpingSelector(selectors.DefaultSelector):

@@ -18,6 +18,7 @@ import asyncio
 import itertools
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, TypeVarTuple, cast
 
@@ -25,7 +26,7 @@ import anyio
 
 from ..causes import Cancelled, DeadlinePassed, Shutdown, Stop
 from ..scopes import Scope
-from .clocks import Backend, FakeClock
+from .clocks import Backend, FakeClock, start_eagerly
 
 __all__ = ["CAUSES", "WAYS", "StoppedRun", "Way", "every_await", "stop_points"]
 
@@ -185,7 +186,7 @@ async def _counted(backend: Backend, stopper: _Stopper, fn: Callable[[*Args], Aw
 
         with counting_steps(stopper.await_seen, stopper.seed):
             return await fn(*args)
-    asyncio.get_running_loop().set_task_factory(_counting_factory(stopper.await_seen))
+    _count_tasks(asyncio.get_running_loop(), stopper.await_seen)
     return await _Counted(_coroutine(fn, *args), stopper.await_seen)
 
 
@@ -193,11 +194,14 @@ async def _coroutine(fn: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
     return await fn(*args)
 
 
-def _counting_factory(await_seen: Callable[[], None]) -> Callable[..., asyncio.Task[Any]]:
-    def new_task(loop: asyncio.AbstractEventLoop, coroutine: Coroutine[Any, Any, Any], **kwargs: Any) -> asyncio.Task[Any]:
-        return asyncio.Task(_Counted(coroutine, await_seen), loop=loop, **kwargs)
+def _count_tasks(loop: asyncio.AbstractEventLoop, await_seen: Callable[[], None]) -> None:
+    def new_task(coroutine: Coroutine[Any, Any, Any], **kwargs: Any) -> asyncio.Task[Any]:
+        counted = _Counted(coroutine, await_seen)
+        with counted.beginning():
+            return asyncio.Task(counted, **kwargs)
 
-    return new_task
+    if not start_eagerly(loop, new_task):
+        loop.set_task_factory(lambda loop, coroutine, **kwargs: new_task(coroutine, loop=loop, **kwargs))
 
 
 class _Counted(Coroutine[Any, Any, T]):
@@ -205,6 +209,18 @@ class _Counted(Coroutine[Any, Any, T]):
 
     def __init__(self, inner: Coroutine[Any, Any, T], await_seen: Callable[[], None]) -> None:
         self._inner, self._await_seen = inner, await_seen
+        self._beginning = False
+
+    @contextmanager
+    def beginning(self) -> Iterator[None]:
+        """A block that makes the task. An eager one runs up to its first await in there and hands control to its maker: not
+        to the loop, so nothing can stop anything at that moment.
+        """
+        self._beginning = True
+        try:
+            yield
+        finally:
+            self._beginning = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -220,7 +236,8 @@ class _Counted(Coroutine[Any, Any, T]):
 
     def send(self, value: Any) -> Any:
         waits_for = self._inner.send(value)
-        self._await_seen()
+        if not self._beginning:
+            self._await_seen()
         return waits_for
 
     def throw(self, *error: Any) -> Any:
