@@ -146,7 +146,15 @@ class Running(NamedTuple):
 
 def survivors(found: list[Place], copies: list[Copy]) -> Iterator[Place]:
     """Test the mutants, as many at once as there are copies; yields those that no test noticed."""
-    waiting, free, running = found[::-1], list(copies), dict[int, Running]()
+    running: dict[int, Running] = {}
+    try:
+        yield from _survivors(found[::-1], list(copies), running)
+    finally:
+        for pid in running:  # Ctrl-C: they have process groups of their own
+            _end(pid)
+
+
+def _survivors(waiting: list[Place], free: list[Copy], running: dict[int, Running]) -> Iterator[Place]:
     while waiting or running:
         while waiting and free:
             place, copy = waiting.pop(), free.pop()

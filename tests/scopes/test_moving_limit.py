@@ -25,6 +25,8 @@ async def test_a_limit_that_moves_on_does_not_stop_and_the_last_one_does_in_time
         await anyio.sleep(math.inf)
     assert caught.value.args == LATE.args
     assert anyio.current_time() - began == 55
+    if fake_clock.backend_name == "asyncio":
+        assert str(caught.value.__context__).endswith("reason: its time limit passed")
 
 
 async def test_a_limit_may_move_nearer(fake_clock: FakeClock) -> None:
@@ -45,6 +47,28 @@ async def test_a_limit_takes_the_place_of_the_one_that_the_block_began_with(fake
         await anyio.sleep(20)
         scope.limit(math.inf, LATE)
         await anyio.sleep(200)
+        reached = fake_clock.now
+    assert reached == 220
+
+
+async def test_a_limit_may_be_none_for_a_long_time_and_then_be_one_again(fake_clock: FakeClock) -> None:
+    with pytest.raises(DeadlinePassed) as caught, Scope() as scope:
+        scope.limit(fake_clock.now + 10, EARLY)
+        scope.limit(math.inf, EARLY)
+        await anyio.sleep(100)
+        assert scope._moving is not None
+        assert scope._moving._timer is None
+        scope.limit(fake_clock.now + 10, LATE)
+        await anyio.sleep(math.inf)
+    assert (caught.value.args, fake_clock.now) == (LATE.args, 110)
+
+
+async def test_no_move_is_left_behind_when_the_block_ends(fake_clock: FakeClock) -> None:
+    with Scope() as scope:
+        for seconds in (100, 50, 70):
+            scope.limit(fake_clock.now + seconds, LATE)
+    await anyio.sleep(200)
+    assert not scope.native.cancel_called
 
 
 async def test_a_limit_that_is_past_stops_at_the_next_await(fake_clock: FakeClock) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import anyio
+import anyio.lowlevel
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,6 +42,27 @@ async def test_a_burst_may_begin_at_once_and_again_after_a_quiet_time(fake_clock
 async def test_tokens_are_counted_beside_requests(fake_clock: FakeClock) -> None:
     limit = RateLimit(requests=600, tokens=6_000, burst=10, token_burst=100)
     assert await begin_times(limit, 4, fake_clock, tokens=100) == [0, 1, 2, 3]
+
+
+async def test_by_default_what_two_seconds_bring_may_be_taken_at_once_and_at_most_all(fake_clock: FakeClock) -> None:
+    assert await begin_times(RateLimit(tokens=60), 3, fake_clock, tokens=1) == [0, 0, 1]
+    assert RateLimit(tokens=60, per_seconds=1).statistics().tokens_left == 60
+
+
+async def test_the_statistics_say_what_may_begin_at_once_and_who_waits() -> None:
+    limit = RateLimit(requests=60, tokens=600, burst=2, token_burst=50)
+    assert limit.statistics() == (0, 0, 2, 50)
+    await limit.wait(20)
+    assert limit.statistics() == (0, 0, 1, 30)
+    await anyio.sleep(0.5)
+    assert limit.statistics() == (0, 0, 1.5, 35)
+    async with tasks() as group:
+        for _ in range(3):
+            group.start_soon(limit.wait)
+        await anyio.lowlevel.checkpoint()
+        await anyio.sleep(0.25)
+        assert limit.statistics() == (2, 0, -1.25, 37.5)
+    assert RateLimit().statistics() == (0, 0, math.inf, math.inf)
 
 
 async def test_a_correction_moves_the_next_turn(fake_clock: FakeClock) -> None:
@@ -80,6 +103,14 @@ async def test_a_stop_ends_the_wait_at_once_and_the_turn_is_used_up(fake_clock: 
     assert fake_clock.now == 2
 
 
+async def test_a_limit_without_a_name_is_called_one(fake_clock: FakeClock) -> None:
+    limit = RateLimit(requests=1)
+    await limit.wait()
+    with pytest.raises(DeadlinePassed) as caught, deadline(5):
+        await limit.wait()
+    assert "while waiting for the rate limit (60 s)" in caught.value.__context__.__notes__  # type: ignore[union-attr]
+
+
 @pytest.mark.slow
 async def test_ten_thousand_waiters_stopped_at_random_leave_the_rest_on_time(fake_clock: FakeClock) -> None:
     limit, arrived, served = RateLimit(requests=60_000, per_seconds=60), [], []
@@ -107,9 +138,10 @@ async def test_ten_thousand_waiters_stopped_at_random_leave_the_rest_on_time(fak
 
 
 @pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
-def test_a_limit_that_is_none_is_refused(value: float) -> None:
-    with pytest.raises(ValueError, match=r"requests must be above 0, not .*; use None for no limit"):
-        RateLimit(requests=value)
+@pytest.mark.parametrize("setting", ["requests", "tokens", "per_seconds", "burst", "token_burst"])
+def test_a_limit_that_is_none_is_refused(setting: str, value: float) -> None:
+    with pytest.raises(ValueError, match=rf"^{setting} must be above 0, not {value}; use None for no limit$"):
+        RateLimit(**{setting: value})  # type: ignore[arg-type]
 
 
 async def test_no_limit_never_waits(fake_clock: FakeClock) -> None:
@@ -117,10 +149,15 @@ async def test_no_limit_never_waits(fake_clock: FakeClock) -> None:
 
 
 def test_one_limit_serves_one_loop_after_another(fake_clock: FakeClock) -> None:
+    """A loop's clock may begin before the other's end: no time has passed then, and none is owed."""
     limit = RateLimit(requests=60)
-    for _ in range(2):
-        fake_clock.run(limit.wait)
-    assert limit.statistics is not None
+
+    async def late() -> None:
+        await anyio.sleep(100)
+        await limit.wait()
+
+    fake_clock.run(late)
+    assert fake_clock.run(begin_times, limit, 2, fake_clock) == [1, 2]
 
 
 def test_a_stop_at_every_await_leaves_nobody_waiting() -> None:

@@ -80,6 +80,7 @@ async def test_a_scope_left_in_time_has_no_cause_later() -> None:
         await anyio.sleep(1)
     await anyio.sleep(100)
     scope.cancel(Cancelled("too late"))
+    assert not scope.note(Cancelled("too late"))
     assert (scope.cause, scope.own_cause, scope.native.cancel_called) == (None, None, False)
 
 
@@ -353,6 +354,8 @@ async def test_the_time_left_is_the_nearest_deadlines_up_to_a_shield(fake_clock:
         assert time_left() == 60
         with Scope(30, shield=True):
             assert time_left() == 30
+    with deadline(0.25):
+        assert time_left() == 0.25
     with Scope() as scope:
         scope.cancel(Cancelled("stop"))
         assert time_left() == 0
@@ -364,6 +367,9 @@ async def test_work_that_cannot_finish_is_refused_with_both_numbers() -> None:
         with pytest.raises(NotEnoughTime, match=r"^not enough time: the build needs 12 s, 10 s left$") as caught:
             need(12, "the build")
     assert (caught.value.needed, caught.value.left) == (12, 10)
+    with pytest.raises(NotEnoughTime) as unnamed, deadline(10):
+        need(12)
+    assert unnamed.value.args == NotEnoughTime(12, 10, "").args
 
 
 async def test_a_stop_before_the_block_begins_waits_for_it() -> None:

@@ -65,6 +65,14 @@ async def test_a_waiter_that_is_stopped_says_what_it_waited_for_and_takes_nothin
     assert slots.statistics() == SlotsStatistics(total=2, taken=0, waiting=0)
 
 
+async def test_slots_without_a_name_are_called_that() -> None:
+    slots = Slots(1)
+    with pytest.raises(DeadlinePassed) as caught, deadline(5):
+        async with slots.hold(), slots.hold():
+            pass
+    assert caught.value.__context__.__notes__ == ["while waiting for a slot (1 taken)"]  # type: ignore[union-attr]
+
+
 async def test_a_turn_handed_to_a_waiter_that_is_stopped_in_the_same_moment_goes_to_the_next() -> None:
     slots, served = Slots(1), []
 

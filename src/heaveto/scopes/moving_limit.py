@@ -19,8 +19,10 @@ __all__ = ["MovingLimit"]
 class MovingLimit:
     """The moving deadline of one native scope, which is open."""
 
+    _until: float
+
     def __init__(self, native: anyio.CancelScope) -> None:
-        self._native, self._until = native, math.inf
+        self._native = native
         native.deadline = math.inf  # the timer below takes over
         self._loop = None if on_trio() else asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
