@@ -2,7 +2,8 @@
 
 `protocol.py` what the loop asks of a model; `providers.py` the functions that make one; `client.py` one call; `limits.py`
 its time limits; `exchange.py` HTTP as the clients see it, `httpx_exchange.py` over httpx2,
-`aiohttp_exchange.py` over aiohttp, `network_problems.py` what their errors are called; `dialect.py` what the client
+`aiohttp_exchange.py` over aiohttp, `network_problems.py` what their errors are called;
+`recording.py` exchanges in files, `recorded_requests.py` where two differ; `dialect.py` what the client
 needs to know of an API; `chat/` the codec of chat completions, `anthropic_messages/` of Messages,
 `responses/` of OpenAI's Responses, `gemini_content/` of Gemini's generateContent; `decoder.py`, `sse.py`,
 `json_bytes.py`, `call_ids.py`, `error_bodies.py` and `prices.py` what every dialect needs. Another dialect is another
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         openai_responses,
         openrouter,
     )
+    from .recording import record, replay
 
 __all__ = [
     "PROVIDERS",
@@ -61,6 +63,8 @@ __all__ = [
     "openai",
     "openai_responses",
     "openrouter",
+    "record",
+    "replay",
 ]
 
 _LAZY = {
@@ -82,6 +86,8 @@ _LAZY = {
     "openai_responses": "providers",
     "openai": "providers",
     "openrouter": "providers",
+    "record": "recording",
+    "replay": "recording",
 }
 
 

@@ -9,6 +9,7 @@ The rules of this file:
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
@@ -133,6 +134,12 @@ class RemoteModel:
         if self._exchange is None:
             self._exchange = exchange_named("httpx2")  # loaded with the first call
         return self._exchange
+
+    def through(self, exchange: Exchange) -> Self:
+        """The same model with its requests sent through another exchange."""
+        other = copy.copy(self)
+        other._exchange = exchange
+        return other
 
     def http_request(self, body: bytes) -> HTTPRequest:
         return HTTPRequest("POST", self.url, self._headers, body)
