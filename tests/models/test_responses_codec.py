@@ -211,6 +211,15 @@ def test_reasoning_that_nothing_follows_or_that_nobody_kept_stays_here() -> None
     assert body(kept.message)["input"] == [SEALED, said()]
 
 
+def test_a_model_that_does_not_reason_is_not_sent_what_another_one_thought() -> None:
+    transcript = Transcript([decode(whole(0, SEALED), whole(1, CALL), end()).message])
+    for model, types in (("gpt-5", ["reasoning", "function_call"]), ("gpt-4.1", ["function_call"])):
+        made = json.loads(encoder(model=model).encode(Request(transcript=transcript)))
+        assert [item["type"] for item in made["input"]] == types
+    searched = decode(whole(0, SEARCH), whole(1, said()), end()).message
+    assert body(searched, by=encoder(model="gpt-4.1"))["input"] == [SEARCH, said()]
+
+
 def test_a_call_that_got_another_id_has_it_in_its_item_too() -> None:
     reply = decode(whole(0, SEALED), whole(1, CALL), end(), taken=("c1",))
     (renamed,) = reply.message.tool_calls

@@ -66,7 +66,7 @@ def _journal() -> Iterator[Finding]:
 def _keys() -> Iterator[Finding]:
     from ..models import PROVIDERS
 
-    variables = sorted({row.key_variable for row in PROVIDERS.values() if row.key_variable})
+    variables = sorted({name for row in PROVIDERS.values() for name in (row.key_variable, row.other_key_variable)} - {""})
     present = [name for name in variables if os.environ.get(name)]
     if present:
         yield Finding("ok", "keys", f"{', '.join(present)} set")

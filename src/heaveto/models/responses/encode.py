@@ -20,7 +20,7 @@ from ..protocol import Request, ToolSpec
 __all__ = ["ResponsesEncoder"]
 
 ENCRYPTED = "reasoning.encrypted_content"
-DO_NOT_REASON = ("gpt-3", "gpt-4", "chatgpt-4", "gpt-5-chat")  # these refuse a request that asks for it
+DO_NOT_REASON = ("gpt-3", "gpt-4", "chatgpt-4", "gpt-5-chat")  # these refuse a request that asks for it, or has some
 LEAST_MAX_TOKENS = 16  # the API refuses less
 
 
@@ -37,9 +37,11 @@ class ResponsesEncoder:
 
     def __init__(self, *, provider: str, model: str, stream: bool, options: Mapping[str, Any] | None = None) -> None:
         self._provider = provider
+        self._reasons = not any(name in model for name in DO_NOT_REASON)
+        self._kept_as = f"responses/{provider}/{'reasons' if self._reasons else 'does not'}"
         self._prefix = b'{"model":' + encode(model) + b',"input":['
         self._options = {"store": False, **(options or {}), "stream": stream}
-        ours = [] if any(name in model for name in DO_NOT_REASON) else [ENCRYPTED]
+        ours = [ENCRYPTED] if self._reasons else []
         if include := list(dict.fromkeys([*ours, *self._options.pop("include", ())])):
             self._options["include"] = include
         self._own_tools = list(self._options.pop("tools", ()))
@@ -48,7 +50,7 @@ class ResponsesEncoder:
 
     def encode(self, request: Request) -> bytes:
         """The body of a request."""
-        pieces = request.transcript.encoded(f"responses/{self._provider}", self.encode_message)
+        pieces = request.transcript.encoded(self._kept_as, self.encode_message)
         tail = dict(self._options)
         if request.max_output_tokens is not None:
             tail["max_output_tokens"] = max(request.max_output_tokens, LEAST_MAX_TOKENS)
@@ -74,24 +76,27 @@ class ResponsesEncoder:
                 return b",".join(encode(item) for item in self._assistant(message))
 
     def _assistant(self, message: AssistantMessage) -> list[dict[str, Any]]:
-        ours = message.extras.get("provider") == self._provider
-        items = list(_as_they_came(message) if ours and "items" in message.extras else _plain_items(message))
-        while items and items[-1].get("type") == "reasoning":
+        came = message.extras.get("items", ()) if message.extras.get("provider") == self._provider else ()
+        if not came or (not self._reasons and any(map(_is_reasoning, came))):
+            return list(_plain_items(message))
+        items = list(_as_they_came(message, came))
+        while items and _is_reasoning(items[-1]):
             items.pop()
         return items
 
 
-def _as_they_came(message: AssistantMessage) -> Iterator[dict[str, Any]]:
+def _is_reasoning(item: Mapping[str, Any]) -> bool:
+    return item.get("type") == "reasoning"
+
+
+def _as_they_came(message: AssistantMessage, items: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     calls = {call.id: call for call in message.tool_calls}
-    for item in message.extras["items"]:
-        match item.get("type"):
-            case "function_call":
-                if (call := calls.get(item.get("call_id", ""))) is not None:
-                    yield {**item, **_call(call)}
-            case "reasoning" if not (item.get("encrypted_content") or item.get("content")):
-                continue  # it was kept nowhere, so the API would look for it in vain
-            case _:
-                yield item
+    for item in items:
+        if item.get("type") == "function_call":
+            if (call := calls.get(item.get("call_id", ""))) is not None:
+                yield {**item, **_call(call)}
+        elif not _is_reasoning(item) or item.get("encrypted_content") or item.get("content"):
+            yield item  # other reasoning was kept nowhere, so the API would look for it in vain
 
 
 def _plain_items(message: AssistantMessage) -> Iterator[dict[str, Any]]:
