@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 import time
+from contextlib import suppress
 from contextvars import ContextVar
+from functools import partial
 
 import anyio
 import pytest
@@ -127,6 +130,24 @@ async def test_a_thread_that_ignores_the_stop_is_abandoned_and_counted() -> None
     assert abandoned_threads() == []
 
 
+async def test_a_thread_has_a_tenth_of_a_second_by_default(fake_clock: FakeClock) -> None:
+    go_on = threading.Event()
+    with pytest.raises(DeadlinePassed), deadline(1):
+        await call_in_thread(go_on.wait, 5)
+    assert fake_clock.now == pytest.approx(1.1)
+    go_on.set()
+
+
+async def test_a_thread_without_a_functions_name_has_one_too() -> None:
+    thread = await call_in_thread(partial(threading.current_thread))
+    assert thread.name == "heaveto:call"
+
+
+async def test_a_thread_that_wants_the_process_to_end_says_so_to_the_caller() -> None:
+    with pytest.raises(SystemExit):
+        await call_in_thread(sys.exit, 3)
+
+
 async def test_the_clock_goes_on_at_once_when_a_thread_was_abandoned(fake_clock: FakeClock) -> None:
     go_on = threading.Event()
     with pytest.raises(DeadlinePassed), deadline(0.01):
@@ -135,6 +156,15 @@ async def test_the_clock_goes_on_at_once_when_a_thread_was_abandoned(fake_clock:
     await anyio.sleep(3600)
     assert time.monotonic() - began < 1
     go_on.set()
+
+
+async def test_the_clock_goes_on_at_once_when_a_thread_has_ended(fake_clock: FakeClock) -> None:
+    began = time.monotonic()
+    for fn in (lambda: 1, lambda: 1 / 0):
+        with suppress(ZeroDivisionError):
+            await call_in_thread(fn)
+        await anyio.sleep(3600)
+    assert (fake_clock.now, time.monotonic() - began < 60) == (7200, True)
 
 
 async def test_a_stop_that_a_thread_raises_of_its_own_accord_is_an_ordinary_exception() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import Generic, TypeVar, TypeVarTuple, cast
+from typing import Generic, TypeVar, TypeVarTuple
 
 import anyio
 import anyio.lowlevel
@@ -33,7 +33,7 @@ class Handoff(Generic[T]):
     def __init__(self) -> None:
         self._wake = loop_waker()
         self._done = anyio.Event()
-        self._value: T | None = None
+        self._value: T  # once it has arrived without an error
         self._error: BaseException | None = None
         if (fake := fake_clock()) is not None:
             fake.hold()
@@ -68,7 +68,7 @@ class Handoff(Generic[T]):
         """What has arrived; an exception is raised."""
         if self._error is not None:
             raise self._error
-        return cast(T, self._value)
+        return self._value
 
     @property
     def stopped(self) -> bool:
