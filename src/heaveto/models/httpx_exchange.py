@@ -24,7 +24,8 @@ from typing import Any, NamedTuple
 import anyio.lowlevel
 import httpx2
 
-from ..scopes import finish
+from ..causes import Cancelled
+from ..scopes import Scope, finish
 from .exchange import HTTPRequest, stays_here
 from .network_problems import transport_failed
 
@@ -97,8 +98,18 @@ class _Trace:
     """Learns from httpcore's trace whether the connection is new, and when the request begins to go out."""
 
     def __init__(self, connected: Callable[[], None]) -> None:
-        self._connected, self.new_connection, self.heard = connected, False, False
+        self._connected, self.new_connection = connected, False
+        self.heard = False  # bytes came
+        self._http2 = self._told_off = False
         self._stream: Any = None
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether a kept connection was dead: nothing had come for this request, so that it may go out once more.
+
+        With HTTP/2 something always comes; what counts there is whether the server named the stream or the connection.
+        """
+        return not self.new_connection and not (self._told_off if self._http2 else self.heard)
 
     async def __call__(self, name: str, info: Mapping[str, Any]) -> None:
         if name.endswith("connect_tcp.started"):
@@ -109,7 +120,11 @@ class _Trace:
         elif name.endswith("start_tls.failed"):
             await finish(CLOSE_SECONDS, self._stream.aclose)  # httpcore leaves it open when a stop cuts the handshake
         elif name.endswith("send_request_headers.started") and info["request"].method != b"CONNECT":
+            self._http2 = name.startswith("http2.")
             self._connected()
+        elif name == "http2.receive_response_headers.failed":
+            told = info["exception"].args
+            self._told_off = bool(told) and not isinstance(told[0], str)  # an event of h2's: a stream reset, a good-bye
 
 
 def _listen(stream: Any) -> None:
@@ -152,7 +167,7 @@ class HttpxExchange:
             try:
                 return await self._once(shard, request, trace)
             except STALE:
-                if trace.new_connection or trace.heard:
+                if not trace.is_stale:
                     raise
             return await self._once(await self._replace(shard), request, trace)
 
@@ -235,11 +250,14 @@ class HttpxAnswer:
             await self._end()
 
     async def _close_generators(self) -> None:
-        """httpx2 leaves a generator below its own ones open, which Trio reports and asyncio closes in a task of nobody's.
+        """httpx2 leaves generators below its own one open, which Trio reports and asyncio closes in a task of nobody's.
 
-        On a closed HTTP/1.1 connection all of them end by being run on, at once; on HTTP/2 that would wait for others.
+        All of them end by being run on: at once on a closed HTTP/1.1 connection. One of HTTP/2 stays open for others, and
+        there it would wait for them, if it were not stopped.
         """
-        if self._response.http_version.startswith("HTTP/1"):
+        with Scope(quiet=True) as scope:
+            if not self._response.http_version.startswith("HTTP/1"):
+                scope.cancel(Cancelled("the answer was left"))
             try:
                 async for _ in self._pieces:
                     pass

@@ -37,7 +37,7 @@ class Peer:
     async def request(self) -> bool:
         """Read one request to its end; it is then among the server's `requests`. False when the client hung up."""
         while (whole := _first_request(self._unread)) is None:
-            if not (data := await self._receive()):
+            if not (data := await self.receive()):
                 return False
             self._unread += data
         self._requests.append(self._unread[:whole])
@@ -63,10 +63,11 @@ class Peer:
 
     async def wait_for_hang_up(self) -> None:
         """Return when the client has closed the connection."""
-        while await self._receive():
+        while await self.receive():
             pass
 
-    async def _receive(self) -> bytes:
+    async def receive(self) -> bytes:
+        """The next bytes, whatever they are; empty when the client hung up."""
         try:
             return await self._stream.receive(READ_BYTES)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, ssl.SSLError):

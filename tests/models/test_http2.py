@@ -1,0 +1,139 @@
+"""The exchange over HTTP/2, against a small server of h2's."""
+
+from __future__ import annotations
+
+import shutil
+import ssl
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.errors import ErrorCodes
+from h2.events import RequestReceived, StreamEnded
+
+from heaveto.causes import Cancelled
+from heaveto.errors import TransportFailed
+from heaveto.models import HTTPRequest, HttpxExchange
+from heaveto.models.httpx_exchange import _trusting
+from heaveto.scopes import Scope, finish, tasks
+from heaveto.testing import no_leaks
+from heaveto.testing.exchange_server import Peer, serving
+
+pytestmark = pytest.mark.anyio
+
+HEADERS = [(":status", "200"), ("content-type", "text/plain")]
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl")
+    file = tmp_path_factory.mktemp("tls") / "both.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(file), "-out", str(file.with_suffix(".crt"))]
+    subprocess.run(command, check=True, capture_output=True)
+    file.write_text(file.read_text() + file.with_suffix(".crt").read_text())
+    return file
+
+
+@pytest.fixture
+def tls(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ssl.SSLContext]:
+    """The server's side; the client's trusts it for the time of the test, as anybody's may with `SSL_CERT_FILE`."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    _trusting.cache_clear()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    context.set_alpn_protocols(["h2"])
+    yield context
+    _trusting.cache_clear()
+
+
+class Server:
+    """Answers by the path: /whole, /refused before an answer, /midway in it, /endless."""
+
+    def __init__(self) -> None:
+        self.paths: list[str] = []
+
+    async def __call__(self, peer: Peer) -> None:
+        connection = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
+        connection.initiate_connection()
+        path: dict[int, str] = {}
+        await peer.send(connection.data_to_send())
+        while data := await peer.receive():
+            for event in connection.receive_data(data):
+                if isinstance(event, RequestReceived):
+                    path[event.stream_id] = dict(event.headers)[":path"]
+                if isinstance(event, StreamEnded):
+                    self._answer(connection, event.stream_id, path[event.stream_id])
+            await peer.send(connection.data_to_send())
+
+    def _answer(self, connection: H2Connection, stream: int, path: str) -> None:
+        self.paths.append(path)
+        if path == "/refused":
+            connection.reset_stream(stream, ErrorCodes.INTERNAL_ERROR)
+            return
+        connection.send_headers(stream, HEADERS)
+        connection.send_data(stream, b"abc", end_stream=path == "/whole")
+        if path == "/midway":
+            connection.reset_stream(stream, ErrorCodes.INTERNAL_ERROR)
+
+
+async def ask(exchange: HttpxExchange, url: str) -> bytes:
+    answer = await exchange.send(HTTPRequest("POST", url, {"content-type": "text/plain"}, b"{}"), lambda: None)
+    try:
+        pieces = []
+        while piece := await answer.read():
+            pieces.append(piece)
+        return b"".join(pieces)
+    finally:
+        await finish(5, answer.aclose)
+
+
+async def test_requests_share_one_connection(tls: ssl.SSLContext) -> None:
+    handler = Server()
+    exchange = HttpxExchange(http2=True)
+    async with no_leaks(), serving(handler, tls) as server:
+        assert await ask(exchange, f"{server.url}/whole") == b"abc"
+        async with tasks() as group:
+            for _ in range(10):
+                group.start_soon(ask, exchange, f"{server.url}/whole")
+        await exchange.aclose()
+    assert handler.paths == ["/whole"] * 11
+    assert len(server.peers) == 1
+
+
+@pytest.mark.parametrize("path", ["/refused", "/midway"])
+async def test_a_stream_that_is_reset_can_be_tried_again_and_is_not_silently(tls: ssl.SSLContext, path: str) -> None:
+    handler = Server()
+    exchange = HttpxExchange(http2=True)
+    async with no_leaks(), serving(handler, tls) as server:
+        assert await ask(exchange, f"{server.url}/whole") == b"abc"
+        with pytest.raises(TransportFailed) as caught:
+            await ask(exchange, f"{server.url}{path}")
+        assert await ask(exchange, f"{server.url}/whole") == b"abc"
+        await exchange.aclose()
+    assert caught.value.retryable
+    assert handler.paths == ["/whole", path, "/whole"]
+
+
+async def test_leaving_early_leaves_the_others_alone(tls: ssl.SSLContext) -> None:
+    exchange = HttpxExchange(http2=True)
+    async with no_leaks(), serving(Server(), tls) as server:
+        answer = await exchange.send(HTTPRequest("POST", f"{server.url}/endless", {}, b"{}"), lambda: None)
+        assert await answer.read() == b"abc"
+        await answer.aclose()
+        assert await ask(exchange, f"{server.url}/whole") == b"abc"
+        await exchange.aclose()
+
+
+async def test_a_stop_cuts_one_request_and_no_other(tls: ssl.SSLContext) -> None:
+    exchange = HttpxExchange(http2=True)
+    async with no_leaks(), serving(Server(), tls) as server:
+        assert await ask(exchange, f"{server.url}/whole") == b"abc"
+        with pytest.raises(Cancelled), Scope(0.05, Cancelled("enough")):
+            await ask(exchange, f"{server.url}/endless")
+        assert await ask(exchange, f"{server.url}/whole") == b"abc"
+        await exchange.aclose()
