@@ -26,7 +26,7 @@ TEXT = next(reply for reply in STREAMS if reply.name == "made-messages-text-ping
 
 
 def test_hand_made_streams_at_some_bytes_in_memory_and_over_sockets() -> None:
-    points = [Point(reply, place, how) for reply in STREAMS for place in places(reply, 5) for how in HOWS]
+    points = [Point(reply, place, how) for reply in STREAMS for place in places(reply, 3) for how in HOWS]
     wholes = {reply.name: every_byte.whole(reply) for reply in STREAMS}
     assert len(points) > 500
     assert every_byte.in_memory(points, wholes) == []
