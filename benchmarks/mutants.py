@@ -43,7 +43,7 @@ EXPLAINED = Path(__file__).with_name("mutants_explained.toml")
 QUICK_FIRST = ["groups", "moving_limit", "callbacks", "finishing", "scope", "threads", "clock", "slots", "rate_limit"]
 OPTIONS = ["-q", "-x", "-n0", "-mnot slow", "--assert=plain", "--hypothesis-seed=0"]
 TEST_SECONDS = 10  # a test that takes longer hangs; the slowest takes 3 s on a busy machine
-MUTANT_SECONDS = 60  # for a hang that pytest's own limit does not end; all tests take 20 s on a busy machine
+MUTANT_SECONDS = 60  # for a hang that pytest's own limit does not end; all tests take 30 s on a very busy machine
 MAX_BYTES = 4_000_000_000  # a mutant that gathers memory without end is stopped before it harms the machine
 NOT_TESTED = 99  # an exit code that pytest does not have
 KILLED = {1, 2, -signal.SIGKILL}  # a test failed, a test file could not be loaded, a hang; else nothing was tested
@@ -107,10 +107,13 @@ class Copy:
         return pid
 
     def put(self, module: str, source: str) -> None:
-        (self._folder / FLOOR / module).write_text(source)
+        path = self._folder / FLOOR / module
+        path.rename(path.with_suffix(".original"))  # not from the work tree later, where somebody may be at work
+        path.write_text(source)
 
     def restore(self, module: str) -> None:
-        shutil.copy2(ROOT / FLOOR / module, self._folder / FLOOR / module)
+        path = self._folder / FLOOR / module
+        path.with_suffix(".original").rename(path)
 
     def _test(self, tests: list[str], keep_bytecode: bool) -> NoReturn:
         code = NOT_TESTED
@@ -122,6 +125,7 @@ class Copy:
                 os.dup2(nowhere, stream)
             os.chdir(self._folder)
             sys.path.insert(0, str(self._folder / "src"))
+            os.environ["PYTHONPATH"] = sys.path[0]  # for programs that tests start
             sys.dont_write_bytecode = not keep_bytecode  # else two mutants of one second and length are mixed up
             code = _pytest(self._folder, tests)
         finally:

@@ -105,12 +105,14 @@ async def test_an_error_in_it_is_raised() -> None:
 
 
 async def test_a_cancellation_without_a_cause_is_called_one_from_outside() -> None:
+    """Whether the block's own task comes to it first or the one that watches, which is a matter of chance."""
     seen: list[Stop] = []
-    with anyio.CancelScope() as raw:
-        async with on_stop(seen.append):
-            raw.cancel()
-            await anyio.sleep(1)
-    assert [type(cause) for cause in seen] == [StoppedFromOutside]
+    for _ in range(30):
+        with anyio.CancelScope() as raw:
+            async with on_stop(seen.append):
+                raw.cancel()
+                await anyio.sleep(1)
+    assert [type(cause) for cause in seen] == [StoppedFromOutside] * 30
 
 
 def test_a_stop_at_every_await_calls_it_once_or_never_began() -> None:
