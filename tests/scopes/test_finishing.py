@@ -168,7 +168,7 @@ def test_finish_completes_wherever_it_is_stopped() -> None:
         assert isinstance(run.error, type(run.cause)), run
         assert run.left_running == ()
         stopped += 1
-    assert stopped > 40
+    assert stopped > 35  # with eager tasks there are fewer awaits
 
 
 # --- graced ---------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import anyio
 import anyio.abc
+import anyio.from_thread
 import anyio.to_thread
 import pytest
 
@@ -148,8 +149,10 @@ async def test_an_idle_worker_of_the_loop_is_not_left_over_and_a_busy_one_is(don
         await anyio.to_thread.run_sync(int)
     with pytest.raises(LeakedError, match="thread"):
         async with no_leaks(seconds=QUICK):
-            with anyio.move_on_after(0.01):
-                await anyio.to_thread.run_sync(done.wait, abandon_on_cancel=True)
+            with anyio.CancelScope() as scope:
+                await anyio.to_thread.run_sync(
+                    lambda: (anyio.from_thread.run_sync(scope.cancel), done.wait()), abandon_on_cancel=True
+                )
 
 
 @pytest.mark.anyio
