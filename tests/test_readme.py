@@ -57,7 +57,7 @@ def test_every_make_target_that_it_names_exists(command: str) -> None:
 
 
 def test_every_command_that_it_names_exists() -> None:
-    from heaveto.cli.main import _COMMANDS
+    from heaveto.cli.commands import _COMMANDS
 
     named = set(re.findall(r"heaveto (run|resume|runs|show|why|resolve|doctor|demo)\b", README))
     assert named <= set(_COMMANDS)

@@ -137,3 +137,22 @@ def test_a_reader_who_leaves_stops_the_run(heaveto: Any, project: Path) -> None:
     process.stderr.close()
     shown = json.loads(heaveto("why", "--json").out)
     assert shown["cause"]["code"] == "client_gone"
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_at_any_moment_leaves_by_the_book(
+    heaveto: Any, project: Path, process_tree: Any, until: Any, signum: int
+) -> None:
+    """Also while it loads, and after the end was told: the usual status or that of the end, and no traceback."""
+    for hundredths in range(2, 130, 16):
+        process = heaveto.start(
+            "run", "-m", "offline", "-C", str(project), "--json", "--max-turns", "1", "--grace", "0", "fix it"
+        )
+        time.sleep(hundredths / 100)
+        tree = process_tree(process.pid)
+        finished, _ = stop(heaveto, process, signum)
+        if finished.out:
+            assert finished.status == last_line(finished)["exit_status"], finished
+        elif finished.status != -signum and "Fatal Python error" not in finished.err:  # the interpreter was coming up
+            assert (finished.status, finished.err) == (128 + signum, "heaveto: stopped before anything was begun\n")
+        until(lambda tree=tree: not tree.alive(), 5)

@@ -1,5 +1,17 @@
 """The command. Each module loads what it needs when it is used, so that `heaveto --help` is quick."""
 
-from .main import main
+from __future__ import annotations
+
+from typing import NoReturn
 
 __all__ = ["main"]
+
+
+def main(argv: list[str] | None = None) -> NoReturn:
+    """Run the command and leave with its exit status."""
+    from .early import leave_on_signals
+
+    leave_on_signals()
+    from .commands import run_and_leave
+
+    run_and_leave(argv)

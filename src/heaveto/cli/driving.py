@@ -18,7 +18,7 @@ from ..loop import Outcome
 from ..messages import Limits
 from ..models import CallLimits, Model, by_name
 from ..retry import RetryPolicy
-from ..runs import Agent, Run, read_state, signals_to
+from ..runs import Agent, Run, Signals, read_state
 from ..scopes import finish, tasks
 from ..tools import Tool, file_tools, run_tests_tool
 from .options import Settings
@@ -40,18 +40,18 @@ def drive_new(settings: Settings, prompt: str) -> int:
     """Start a run and see it to its end; returns the exit status."""
     folder = _folder(settings.folder)
 
-    async def whole() -> int:
+    async def whole(signals: Signals) -> int:
         store: Store = MemoryStore() if settings.ephemeral else open_store()
         agent = command_agent(settings, folder, store)
-        return await _close_after(agent, store, drive(agent.start(prompt, settings=settings.kept()), settings))
+        return await _close_after(agent, store, drive(agent.start(prompt, settings=settings.kept()), settings, signals))
 
-    return anyio.run(whole)
+    return anyio.run(whole, _own_signals())
 
 
 def drive_again(flags: dict[str, Any], run_id: str, say: str | None) -> int:
     """Take a run up again and see it to its end; returns the exit status."""
 
-    async def whole() -> int:
+    async def whole(signals: Signals) -> int:
         store = open_store()
         try:
             found = await store.find(run_id)
@@ -64,15 +64,21 @@ def drive_again(flags: dict[str, Any], run_id: str, say: str | None) -> int:
         settings = Settings.from_flags(flags, kept)
         agent = command_agent(settings, _folder(settings.folder), store)
         limits = _limits(settings, state.limits)
-        return await _close_after(agent, store, drive(agent.reopen(found, limits=limits, say=say), settings))
+        return await _close_after(agent, store, drive(agent.reopen(found, limits=limits, say=say), settings, signals))
 
-    return anyio.run(whole)
+    return anyio.run(whole, _own_signals())
 
 
-async def drive(opening: AbstractAsyncContextManager[Run], settings: Settings) -> int:
+def _own_signals() -> Signals:
+    """The process's signals from now on to its end: once there is a run, they are its causes and nothing else."""
+    return Signals().__enter__()
+
+
+async def drive(opening: AbstractAsyncContextManager[Run], settings: Settings, signals: Signals) -> int:
     """See a run to its end, shown as the settings say, with the process's signals as its causes."""
     view = view_for(settings.output_format)
-    async with opening as run, tasks() as group, signals_to(run.cancel):
+    async with opening as run, tasks() as group:
+        signals.hand_to(run.cancel)
         group.start_soon(show_run, run, view)
         outcome = await run.wait()
     _write_answer(settings, outcome)

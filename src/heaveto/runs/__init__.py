@@ -9,7 +9,7 @@ from .opening import read_records, read_state
 from .program import main
 from .resolving import resolve_call
 from .run import Run
-from .signals import signals_to
+from .signals import Signals
 from .watchers import Events
 
-__all__ = ["Agent", "Events", "Result", "Run", "main", "read_records", "read_state", "resolve_call", "signals_to"]
+__all__ = ["Agent", "Events", "Result", "Run", "Signals", "main", "read_records", "read_state", "resolve_call"]

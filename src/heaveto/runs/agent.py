@@ -27,7 +27,7 @@ from ..scopes import Slots, current_cause, finish, tasks
 from ..tools import Tool
 from .opening import begin, take_up
 from .run import Run, cause_of
-from .signals import signals_to
+from .signals import Signals
 from .watchers import Watchers
 
 __all__ = ["Agent", "Result"]
@@ -135,14 +135,17 @@ class Agent:
             Stop, AgentError: As `run`; Ctrl-C is `Interrupted`.
         """
 
-        async def whole() -> Outcome:
+        async def whole(signals: Signals) -> Outcome:
             try:
-                async with self.start(prompt, run_id=run_id) as run, signals_to(run.cancel):
+                async with self.start(prompt, run_id=run_id) as run:
+                    signals.hand_to(run.cancel)
                     return await run.wait()
             finally:
                 await finish(RELEASE_SECONDS, self.model.aclose)
 
-        return _result(anyio.run(whole))
+        with Signals() as signals:
+            outcome = anyio.run(whole, signals)
+        return _result(outcome)
 
     # --- handles ------------------------------------------------------------------------------------------------
 

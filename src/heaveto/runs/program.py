@@ -11,7 +11,7 @@ import anyio
 from ..causes import Stop
 from ..loop.outcome import exit_status_of, kind_of, why
 from ..scopes import Scope
-from .signals import signals_to
+from .signals import Signals
 
 __all__ = ["main"]
 
@@ -33,14 +33,15 @@ def main(fn: Callable[[*Args], Awaitable[T]], *args: *Args, backend: str = "asyn
         SystemExit: The program was stopped by a signal: 130, 143 or 129, after a line that says why.
     """
 
-    async def whole() -> T:
+    async def whole(signals: Signals) -> T:
         with Scope() as scope:
-            async with signals_to(scope.cancel):
-                return await fn(*args)
+            signals.hand_to(scope.cancel)
+            return await fn(*args)
         raise AssertionError("a scope that is not quiet raises")
 
     try:
-        return anyio.run(whole, backend=backend, backend_options=options)
+        with Signals() as signals:
+            return anyio.run(whole, signals, backend=backend, backend_options=options)
     except Stop as stop:
         if kind_of(stop) not in ("interrupted", "shutdown"):
             raise

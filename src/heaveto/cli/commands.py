@@ -12,7 +12,7 @@ import click
 
 from .options import HELP
 
-__all__ = ["main"]
+__all__ = ["run_and_leave"]
 
 # name -> (module, what it does); a module is imported when its command is used, and for that command's own --help
 _COMMANDS = {
@@ -58,7 +58,7 @@ def _heaveto() -> None:
     """
 
 
-def main(argv: list[str] | None = None) -> NoReturn:
+def run_and_leave(argv: list[str] | None = None) -> NoReturn:
     """Run the command and leave with its exit status."""
     status = _status(sys.argv[1:] if argv is None else argv)
     _flush_or_forget()

@@ -1,0 +1,26 @@
+"""Signals while the command is still being loaded: nothing has begun, so it leaves, with a line and the usual status.
+
+Standard library only, and imported before everything else.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from types import FrameType
+
+__all__ = ["leave_on_signals"]
+
+
+def leave_on_signals() -> None:
+    """From now on SIGINT, SIGTERM and SIGHUP leave with 128 and their number; a SIGHUP that is ignored stays so."""
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if not (signum == signal.SIGHUP and signal.getsignal(signum) is signal.SIG_IGN):
+            signal.signal(signum, _leave)
+
+
+def _leave(signum: int, _: FrameType | None) -> None:
+    try:
+        os.write(2, b"heaveto: stopped before anything was begun\n")
+    finally:
+        os._exit(128 + signum)
