@@ -39,6 +39,7 @@ KEEP_ALIVE_SECONDS = 55.0  # tools run between two calls; common servers close a
 CLOSE_SECONDS = 2.0  # closing a socket does not wait for the other side
 MAX_LINE_BYTES = 64 * 1024  # of an answer's head; as much as the other exchange takes, within its 100 KB for all
 MAX_PLAIN_BYTES = 1024 * 1024  # aiohttp warns about larger bodies as bytes, and writes those from a file in pieces
+KNOWN_ADDRESSES = 64  # whose proxies are remembered: each model has one, and the environment is slow to search
 
 PROBLEMS: dict[type[Exception], str] = {  # the first that fits
     aiohttp.ClientProxyConnectionError: "no connection to the proxy",
@@ -96,6 +97,7 @@ class _Pool:
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop, self.under_way, self.retired = loop, 0, False
+        self.proxy_for = functools.lru_cache(KNOWN_ADDRESSES)(_proxy_for)
         self.session = aiohttp.ClientSession(
             connector=_Connector(loop),
             response_class=_Response,
@@ -172,7 +174,7 @@ class AiohttpExchange:
                 data=request.body if len(request.body) <= MAX_PLAIN_BYTES else io.BytesIO(request.body),
                 allow_redirects=False,
                 trace_request_ctx=trace,
-                **_headers(request),
+                **_headers(request, pool.proxy_for),
             )
         except BaseException:
             if pool.leave():
@@ -231,10 +233,10 @@ def _loop() -> asyncio.AbstractEventLoop | None:
     return None if on_trio() else asyncio.get_running_loop()
 
 
-def _headers(request: HTTPRequest) -> dict[str, Any]:
+def _headers(request: HTTPRequest, proxy_for: Callable[[str], URL | None]) -> dict[str, Any]:
     """The headers and the proxy of a request, as aiohttp takes them."""
     headers = dict(request.headers)
-    if (proxy := _proxy_for(request.url)) is None:
+    if (proxy := proxy_for(request.url)) is None:
         return {"headers": headers}
     sent: dict[str, Any] = {"headers": headers, "proxy": proxy.with_user(None), "proxy_headers": {}}
     if proxy.user is not None:
