@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import traceback
+import weakref
 from functools import partial
 
 import anyio
@@ -195,6 +198,27 @@ async def test_unwrapping_keeps_a_groups_notes_once_and_a_group_of_several() -> 
     assert raise_within_unwrapped(groups[1]) is groups[1]
     assert one.__notes__ == groups[1].__notes__ == ["of the group"]
     assert one.__context__ is None
+    assert "__exit__" not in [frame.name for frame in traceback.extract_tb(groups[1].__traceback__)]
+
+
+class Boom(Exception):
+    """Can be looked at without being kept."""
+
+
+async def test_an_unwrapped_error_is_freed_when_it_is_dropped_without_waiting_for_the_collector() -> None:
+    def drop() -> weakref.ref[Boom]:
+        try:
+            with unwrapped():
+                raise ExceptionGroup("one", [Boom()])
+        except Boom as error:
+            return weakref.ref(error)
+        raise AssertionError
+
+    gc.disable()
+    try:
+        assert drop()() is None
+    finally:
+        gc.enable()
 
 
 async def test_several_errors_come_out_as_a_group() -> None:

@@ -103,6 +103,15 @@ async def test_a_stop_ends_the_wait_at_once_and_the_turn_is_used_up(fake_clock: 
     assert fake_clock.now == 2
 
 
+async def test_a_turn_that_is_there_is_taken_without_giving_way() -> None:
+    """So that nothing is used up by a stop that comes in between."""
+    limit = RateLimit(requests=60, burst=2)
+    with Scope() as scope:
+        scope.cancel(Cancelled("stop"))
+        await limit.wait()
+    assert limit.statistics() == (0, 0, 1, math.inf)
+
+
 async def test_a_limit_without_a_name_is_called_one(fake_clock: FakeClock) -> None:
     limit = RateLimit(requests=1)
     await limit.wait()

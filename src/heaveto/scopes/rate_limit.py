@@ -108,14 +108,12 @@ class _Bucket:
 
     def __init__(self, per_second: float, capacity: float) -> None:
         self._per_second, self._capacity = per_second, capacity
-        self._level, self._at = capacity, -math.inf
+        self._level, self._at = capacity, 0.0
 
     def level(self, now: float) -> float:
         if self._per_second == math.inf:
             return math.inf
-        passed = now - self._at
-        if not 0 <= passed < math.inf:  # the first use, or the first under another loop's clock
-            passed = 0.0
+        passed = max(0.0, now - self._at)  # another loop's clock may begin before the last one's end
         return min(self._capacity, self._level + passed * self._per_second)
 
     def take(self, amount: float, now: float) -> float:

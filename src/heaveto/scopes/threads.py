@@ -24,6 +24,8 @@ __all__ = ["Handoff", "abandoned_threads", "call_in_thread"]
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
+DELIVERY_TURNS = 20  # of a millisecond: uvloop's timers come that late, and AnyIO starts one that came early again
+
 _abandoned: list[threading.Thread] = []
 
 
@@ -103,7 +105,7 @@ async def call_in_thread(fn: Callable[[*Args], T], *args: *Args, moment: float =
     try:
         return await handoff.wait()
     except Stop:
-        await anyio.lowlevel.checkpoint()  # the thread saw the stop before the loop delivered it, which it does here
+        await _delivered()  # the thread saw the stop before the loop delivered it, which it does here
         raise
     except anyio.get_cancelled_exc_class():  # heaveto: allow swallowed-stop a result counts, and the next await is stopped
         with anyio.move_on_after(moment, shield=True) as last_moment:  # heaveto: allow raw-scope its end is no cause
@@ -114,6 +116,13 @@ async def call_in_thread(fn: Callable[[*Args], T], *args: *Args, moment: float =
         elif current_cause() is not None and not handoff.stopped:  # without a cause it is native, and does not come again
             return handoff.result()
         raise
+
+
+async def _delivered() -> None:
+    """Be stopped by the loop, if it has a stop for us."""
+    await anyio.lowlevel.checkpoint()
+    for _ in range(DELIVERY_TURNS if current_cause() is not None else 0):
+        await anyio.sleep(0.001)
 
 
 def abandoned_threads() -> list[threading.Thread]:
