@@ -176,7 +176,8 @@ def _files() -> Iterator[tuple[object, Leak]]:
             target = os.readlink(folder / number) if folder.is_relative_to(PROC) else _kind_of_file(int(number))
         except OSError:  # it was only open for the listing
             continue
-        yield ("file", number, target), Leak("file", f"{number}: {target}")
+        if target != os.devnull:  # uvloop keeps one, for when it has no other descriptor left
+            yield ("file", number, target), Leak("file", f"{number}: {target}")
 
 
 def _kind_of_file(number: int) -> str:
