@@ -114,9 +114,9 @@ def stops_at_every_await(item: pytest.Item) -> bool:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
-    yield  # the terminal reporter writes its closing line in here
     if (worker := getattr(session.config, "workeroutput", None)) is not None:
-        worker["left_out"] = dict(left_out)  # several processes share the suite: the first one counts for all
+        worker["left_out"] = dict(left_out)  # several processes share the suite: this one's is sent in the next line
+    yield  # the terminal reporter writes its closing line in here
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:
         return

@@ -107,3 +107,37 @@ def test_a_state_folder_that_cannot_be_made(heaveto: Any, project: Path, tmp_pat
     assert finished.status == 2
     assert str(tmp_path / "state") in finished.err
     assert "Traceback" not in finished.err
+
+
+@pytest.mark.parametrize("file", ["not/there/answer.txt", "."])
+def test_an_answers_file_that_cannot_be_is_refused_before_anything_is_spent(heaveto: Any, project: Path, file: str) -> None:
+    finished = heaveto("run", "-m", "offline", "-C", str(project), "-o", file, "fix it")
+    assert (finished.status, f'"{file}" cannot be written' in finished.err) == (2, True)
+    assert heaveto("runs").out.startswith("no runs yet")
+
+
+@pytest.mark.parametrize("flag", ["--max-seconds", "--grace", "--test-seconds"])
+@pytest.mark.parametrize("value", ["nan", "inf"])
+def test_seconds_are_numbers(heaveto: Any, project: Path, flag: str, value: str) -> None:
+    finished = heaveto("run", "-m", "offline", "-C", str(project), flag, value, "fix it")
+    assert (finished.status, "is not a number of seconds" in finished.err) == (2, True)
+
+
+def test_the_environments_model_does_not_replace_the_one_that_a_run_had(heaveto: Any, project: Path) -> None:
+    """A resumed run's text goes to nobody whom the person did not name for it."""
+    assert heaveto("run", "-m", "offline", "-C", str(project), "--max-turns", "1", "fix it").status == 3
+    resumed = heaveto("resume", "--max-turns", "9", "--json", HEAVETO_MODEL="openai:other", OPENAI_API_KEY="sk-test")
+    assert resumed.status == 0, resumed
+    assert resumed.events[0]["model"] == "offline:repair"
+
+
+def test_closed_standard_streams_do_not_end_the_work(heaveto: Any, project: Path) -> None:
+    command = f"{sys.executable} -m heaveto run -m offline -C {project} fix >&- 2>&-"
+    assert subprocess.run(["sh", "-c", command], env=heaveto.environment, timeout=60).returncode == 0
+    assert "return a + b" in (project / "calc.py").read_text()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk_beside_the_answer_does_not_end_the_work(heaveto: Any, project: Path) -> None:
+    command = f"{sys.executable} -m heaveto run -m offline -C {project} fix 2>/dev/full"
+    assert subprocess.run(["sh", "-c", command], env=heaveto.environment, timeout=60).returncode == 0

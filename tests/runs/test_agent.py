@@ -287,3 +287,12 @@ async def test_the_last_record_of_each_drive_is_its_end(store: MemoryStore) -> N
     assert kinds.count(RunFinished) == kinds.count(DriveStarted) == 2
     assert kinds[-1] is RunFinished
     assert kinds[kinds.index(RunFinished) + 1] is DriveStarted
+
+
+@pytest.mark.parametrize("task", [None, 5, b"bytes"])
+async def test_a_task_that_is_no_text_is_refused_before_anything_is_written(task: Any) -> None:
+    store = MemoryStore()
+    agent = Agent(model=scripted("done"), store=store)
+    with pytest.raises(ConfigError, match="the task must be text"):
+        await agent.run(task)
+    assert await store.runs() == []

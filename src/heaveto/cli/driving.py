@@ -39,6 +39,7 @@ why, and what remains."""
 def drive_new(settings: Settings, prompt: str) -> int:
     """Start a run and see it to its end; returns the exit status."""
     folder = _folder(settings.folder)
+    _check_output_file(settings.output_file)
 
     async def whole(signals: Signals) -> int:
         store: Store = MemoryStore() if settings.ephemeral else open_store()
@@ -158,7 +159,10 @@ def _folder(path: str) -> Path:
         raise ConfigError(f'the folder "{path}" {what}', "give an existing one with -C")
     if not os.access(folder, os.R_OK | os.X_OK):
         raise ConfigError(f'the folder "{path}" cannot be read', "change its permissions, or give another with -C")
-    return folder.resolve()
+    try:
+        return folder.resolve()
+    except FileNotFoundError as error:
+        raise ConfigError("the current folder was deleted", "change to one that exists, or give one with -C") from error
 
 
 def _system_text(folder: Path) -> str:
@@ -173,6 +177,15 @@ def _system_text(folder: Path) -> str:
             f"AGENTS.md cannot be read: {error.strerror}", "change its permissions, or move it away"
         ) from error
     return f"{_SYSTEM}\n\nThe project's AGENTS.md says:\n\n{text[:MAX_PROJECT_TEXT]}"
+
+
+def _check_output_file(path: str | None) -> None:
+    """Refuse, before anything is spent, a file that the answer could not be written to."""
+    if path is None:
+        return
+    file = Path(path)
+    if file.is_dir() or not file.parent.is_dir():
+        raise ConfigError(f'"{path}" cannot be written', "give a file in a folder that exists with -o")
 
 
 def _write_answer(settings: Settings, outcome: Outcome) -> None:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from types import FrameType
 
-__all__ = ["leave_on_signals"]
+__all__ = ["leave_on_signals", "open_what_is_closed"]
 
 
 def leave_on_signals() -> None:
@@ -17,6 +18,16 @@ def leave_on_signals() -> None:
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if not (signum == signal.SIGHUP and signal.getsignal(signum) is signal.SIG_IGN):
             signal.signal(signum, _leave)
+
+
+def open_what_is_closed() -> None:
+    """Have standard streams that were closed (`>&-`) lead nowhere, so that no file of ours takes their place."""
+    for descriptor, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r", closefd=False))
 
 
 def _leave(signum: int, _: FrameType | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -41,12 +42,12 @@ class Settings:
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any], kept: Mapping[str, Any] | None = None) -> Settings:
-        """Flags before the environment, that before what the run had, that before the defaults.
+        """Flags before what the run had, that before the environment, that before the defaults.
 
         Raises:
             ConfigError: No model is named anywhere.
         """
-        values = dict(kept or {}) | _from_environment() | {name: value for name, value in flags.items() if value is not None}
+        values = _from_environment() | dict(kept or {}) | {name: value for name, value in flags.items() if value is not None}
         if not values.get("model"):
             raise ConfigError(
                 "no model is named",
@@ -85,8 +86,16 @@ class _Dollars(click.ParamType[str]):
             self.fail(str(error), param, ctx)
 
 
-_POSITIVE = click.FloatRange(min=0, min_open=True)
-_NOT_NEGATIVE = click.FloatRange(min=0)
+class _Seconds(click.FloatRange):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        seconds = float(super().convert(value, param, ctx))
+        if not math.isfinite(seconds):
+            self.fail(f"{value} is not a number of seconds", param, ctx)
+        return seconds
+
+
+_POSITIVE = _Seconds(min=0, min_open=True)
+_NOT_NEGATIVE = _Seconds(min=0)
 _FORMATS = click.Choice(["text", "json", "stream-json"])
 
 _RUN_OPTIONS = [

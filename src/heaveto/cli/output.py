@@ -10,6 +10,9 @@ from ..scopes import call_in_thread
 __all__ = ["Output", "is_terminal"]
 
 
+BESIDE = 2  # standard error
+
+
 class Output:
     """One of the process's output descriptors.
 
@@ -37,6 +40,10 @@ class Output:
                 rest = rest[os.write(self._descriptor, rest) :]
             except BlockingIOError:  # somebody made the terminal or the pipe non-blocking
                 select.select([], [self._descriptor], [])
+            except OSError as error:
+                if self._descriptor == BESIDE:
+                    return  # what is said beside the answer may be lost; the work goes on
+                raise BrokenPipeError(error.errno, "nobody reads any more") from error  # a full disk, a closed descriptor
 
 
 def is_terminal(descriptor: int) -> bool:

@@ -51,7 +51,7 @@ class ToolCall(msgspec.Struct, frozen=True):
         """The same for two calls of one tool with the same arguments, however their JSON is spelled."""
         try:
             arguments = json.dumps(json.loads(self.arguments or "{}"), sort_keys=True, separators=(",", ":"))
-        except ValueError:
+        except (ValueError, RecursionError):  # no JSON, or nested too deep to be anybody's arguments
             arguments = self.arguments
         return hashlib.sha256(f"{self.name}\0{arguments}".encode("utf-8", "surrogatepass")).hexdigest()
 

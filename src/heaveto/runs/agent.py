@@ -13,6 +13,7 @@ from typing import Any, Literal, Self
 import anyio
 
 from ..causes import Cancelled, Stop
+from ..errors import ConfigError
 from ..journal import Store, open_store
 from ..journal.records import RunStarted
 from ..loop.budget import check_price
@@ -163,6 +164,7 @@ class Agent:
         Raises:
             JournalError: When the run cannot be written, or there is one of that name.
         """
+        _check_text(prompt, "the task")
         async with self._stores.opened() as store:
             watchers = Watchers()
             log = await begin(store, self._started(prompt, run_id or new_run_id(), settings or {}), watchers.publish)
@@ -182,6 +184,8 @@ class Agent:
             RunNotFound, RunTaken, JournalNewer, JournalDamaged: When the run cannot be taken up.
             ConfigError: When it has its answer and there is nothing new to say.
         """
+        if say is not None:
+            _check_text(say, "what is said")
         async with self._stores.opened() as store:
             watchers = Watchers()
             log = await take_up(store, run_id, watchers.publish, model=self.model.name, limits=limits, say=say)
@@ -263,6 +267,14 @@ def _why_left(error: BaseException) -> Stop:
     if cause is not error and isinstance(cause, Stop):
         return cause
     return Cancelled(f"the block that started the run failed: {describe(error)}", "the program")
+
+
+def _check_text(text: object, what: str) -> None:
+    """Refuse what the journal could not read again."""
+    if not isinstance(text, str):
+        raise ConfigError(
+            f"{what} must be text, not {type(text).__name__}", 'give it as a string, such as "make the tests pass"'
+        )
 
 
 def _result(outcome: Outcome) -> Result:

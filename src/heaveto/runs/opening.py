@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..errors import ConfigError
+from ..errors import AgentError, ConfigError
 from ..journal import Store, this_process
 from ..journal.records import CallSpent, DriveStarted, LimitsChanged, Record, RunStarted, Said, decode_record
 from ..journal.state import RunState, fold
 from ..loop.events import Emit
 from ..loop.log import Log
+from ..loop.outcome import conclude
 from ..messages import Limits, Usage
-from ..scopes import finish
+from ..scopes import current_cause, finish
+from .run import cause_of
 
 __all__ = ["begin", "read_records", "read_state", "take_up"]
 
@@ -27,10 +29,19 @@ async def begin(store: Store, started: RunStarted, emit: Emit) -> Log:
     log = Log(store, RunState.begin(started), emit)
     try:
         await log.create(this_process(), started.model)
-    except BaseException:  # a stop while it was written: the run is there, and nobody drives it
-        await finish(RELEASE_SECONDS, store.release, started.run_id, 1)
+    except BaseException as error:  # a stop while it was written: the run is there, and ends here
+        await finish(RELEASE_SECONDS, _end_unbegun, log, cause_of(error, current_cause()))
         raise
     return log
+
+
+async def _end_unbegun(log: Log, error: BaseException) -> None:
+    try:
+        log.add(conclude(log.state, error, 0.0))
+        await log.commit()
+        await log.release()
+    except AgentError:  # it was never written, which is why we are here
+        pass
 
 
 async def take_up(
