@@ -346,3 +346,31 @@ async def test_an_error_midway_is_raised_after_what_came_and_usage_after_it_coun
     await model.aclose()
     assert deltas == [TextDelta("a")]
     assert stream.spent == Usage(input_tokens=1, output_tokens=1, cost_usd=Decimal("0.000002"))
+
+
+class Endless:
+    """A server that never ends its reply: an answer in memory, and the exchange that gives it."""
+
+    status = 200
+    headers = {"content-type": "text/event-stream"}  # noqa: RUF012
+
+    async def send(self, request: Any, connected: Any) -> Endless:
+        connected()
+        return self
+
+    async def read(self) -> bytes:
+        await anyio.lowlevel.checkpoint()
+        return b'data: {"choices": [{"index": 0, "delta": {"content": "%s"}}]}\n\n' % (b"x" * 100_000)
+
+    async def aclose(self) -> None:
+        pass
+
+
+async def test_a_reply_without_end_is_cut_and_counted() -> None:
+    model = compatible("m", base_url="http://127.0.0.1/v1", exchange=Endless())
+    with pytest.raises(BadReply, match="longer than 8,000,000 characters"):
+        async with model.stream(Request(transcript=Transcript([UserMessage("hi")]))) as stream:
+            async for _ in stream:
+                pass
+    assert stream.spent.estimated
+    assert stream.spent.output_tokens >= 2_000_000

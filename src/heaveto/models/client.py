@@ -20,7 +20,7 @@ from typing import Self
 
 import msgspec
 
-from ..errors import APIError, IncompleteStream, TransportFailed
+from ..errors import APIError, BadReply, IncompleteStream, TransportFailed
 from ..messages import Delta, Reply, Usage
 from ..scopes import RateLimit, Scope, finish, wall_time
 from .decoder import ReplyDecoder
@@ -35,6 +35,7 @@ __all__ = ["RemoteModel", "RemoteStream"]
 
 CLOSE_SECONDS = 2.0  # closing a connection does not wait for the other side
 DRAIN_SECONDS = 1.0  # reading on after the reply keeps the connection; a new one costs less than waiting longer
+MAX_REPLY_CHARACTERS = 8_000_000  # of one reply: some ten times what any model writes; a server may go on for ever
 MAX_ERROR_BYTES = 256 * 1024  # of an error's body
 BYTES_PER_TOKEN = 3  # of a request's JSON, measured; on the safe side
 CHARACTERS_PER_TOKEN = 4  # of text that a model writes
@@ -270,6 +271,8 @@ class RemoteStream:
         try:
             data = await self._receive()
             self._ready.extend(decoder.feed(data) if data else decoder.close())
+            if decoder.characters > MAX_REPLY_CHARACTERS:
+                raise BadReply(f"it is longer than {MAX_REPLY_CHARACTERS:,} characters")
         except TransportFailed as error:
             if not decoder.ended:
                 if not self._model.streamed:
