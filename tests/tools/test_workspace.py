@@ -90,7 +90,7 @@ def test_paths_that_lead_out_by_their_text(workspace: Workspace, path: str, word
 def test_any_path_stays_inside_or_is_refused(pieces: list[str]) -> None:
     """Whatever the text, no part of what is left goes up or names another place."""
     try:
-        parts = Workspace(Path("/work/folder")).resolve("/".join(pieces))
+        parts = Workspace(Path("/some/folder")).resolve("/".join(pieces))
     except ToolError:
         return
     assert all(part not in ("", ".", "..") and "/" not in part for part in parts)
