@@ -9,6 +9,7 @@ import time
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
+from typing import Any
 
 import anyio
 import pytest
@@ -167,12 +168,41 @@ async def test_the_clock_goes_on_at_once_when_a_thread_has_ended(fake_clock: Fak
     assert (fake_clock.now, time.monotonic() - began < 60) == (7200, True)
 
 
-async def test_a_stop_that_a_thread_raises_of_its_own_accord_is_an_ordinary_exception() -> None:
+async def test_a_stop_that_a_thread_raises_of_its_own_accord_is_an_ordinary_exception(fake_clock: FakeClock) -> None:
     def refuse() -> None:
         raise Cancelled("of my own accord")
 
     with pytest.raises(Cancelled, match="of my own accord"):
         await call_in_thread(refuse)
+    assert fake_clock.now == 0
+
+
+class LateLoop(asyncio.SelectorEventLoop):
+    """Its timers come late, as uvloop's do by a millisecond."""
+
+    def call_at(self, when: float, callback: Any, *args: Any, context: Any = None) -> asyncio.TimerHandle:
+        return super().call_at(when + 0.05, callback, *args, context=context)
+
+
+def test_a_thread_may_notice_the_stop_well_before_a_loop_whose_timers_are_late() -> None:
+    ended: list[Scope] = []
+
+    async def main() -> None:
+        with Scope(0.02, quiet=True) as scope:
+            await call_in_thread(until_stopped, moment=5)
+        ended.append(scope)
+
+    anyio.run(main, backend_options={"loop_factory": LateLoop})
+    assert isinstance(ended[0].own_cause, DeadlinePassed)
+
+
+async def test_what_the_thread_raised_comes_out_soon_when_the_loop_has_no_stop_to_deliver(fake_clock: FakeClock) -> None:
+    """Somebody's own shield stands between."""
+    with deadline(5), anyio.CancelScope(shield=True):
+        fake_clock.jump(5)
+        with pytest.raises(DeadlinePassed):
+            await call_in_thread(check_stop)
+    assert fake_clock.now == pytest.approx(5.02)
 
 
 def test_a_native_cancellation_is_not_lost_although_the_thread_ends_within_the_moment() -> None:

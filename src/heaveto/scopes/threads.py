@@ -13,7 +13,6 @@ from contextvars import copy_context
 from typing import Generic, TypeVar, TypeVarTuple
 
 import anyio
-import anyio.lowlevel
 
 from ..causes import Stop
 from .clock import fake_clock, loop_waker
@@ -120,7 +119,6 @@ async def call_in_thread(fn: Callable[[*Args], T], *args: *Args, moment: float =
 
 async def _delivered() -> None:
     """Be stopped by the loop, if it has a stop for us."""
-    await anyio.lowlevel.checkpoint()
     for _ in range(DELIVERY_TURNS if current_cause() is not None else 0):
         await anyio.sleep(0.001)
 
