@@ -40,7 +40,18 @@ ROOT = Path(__file__).parent.parent
 FLOOR = Path("src/heaveto/scopes")
 TESTS = Path("tests/scopes")
 EXPLAINED = Path(__file__).with_name("mutants_explained.toml")
-QUICK_FIRST = ["groups", "moving_limit", "callbacks", "finishing", "scope", "threads", "clock", "slots", "rate_limit"]
+QUICK_FIRST = [
+    "groups",
+    "moving_limit",
+    "callbacks",
+    "foreign",
+    "finishing",
+    "scope",
+    "threads",
+    "clock",
+    "slots",
+    "rate_limit",
+]
 OPTIONS = ["-q", "-x", "-n0", "-mnot slow", "--assert=plain", "--hypothesis-seed=0"]
 TEST_SECONDS = 10  # a test that takes longer hangs; the slowest takes 3 s on a busy machine
 MUTANT_SECONDS = 60  # for a hang that pytest's own limit does not end; all tests take 30 s on a very busy machine

@@ -33,6 +33,10 @@ class Sleeps(unittest.TestCase):
             time.sleep(300)
 """
 
+DEAF_TEST = SLEEPING_TEST.replace("import subprocess,", "import signal, subprocess,").replace(
+    'open("sleeping"', 'signal.signal(signal.SIGTERM, signal.SIG_IGN); open("sleeping"'
+)
+
 
 def start_in_stream(heaveto: Any, project: Path, *flags: str) -> subprocess.Popen[str]:
     """A run whose model is speaking: its first piece of text has come."""
@@ -43,9 +47,9 @@ def start_in_stream(heaveto: Any, project: Path, *flags: str) -> subprocess.Pope
     raise AssertionError(process.communicate())
 
 
-def start_in_test(heaveto: Any, project: Path, until: Any, *flags: str) -> subprocess.Popen[str]:
+def start_in_test(heaveto: Any, project: Path, until: Any, *flags: str, test: str = SLEEPING_TEST) -> subprocess.Popen[str]:
     """A run whose run_tests is in a test that sleeps and has a child in a session of its own."""
-    (project / "test_calc.py").write_text(SLEEPING_TEST)
+    (project / "test_calc.py").write_text(test)
     (project / "go").write_text("")
     process = heaveto.start("run", "-m", "offline", "-C", str(project), "--json", *flags, "fix it")
     until((project / "sleeping").exists)
@@ -120,6 +124,28 @@ def test_a_second_signal_ends_the_grace(heaveto: Any, project: Path, until: Any,
     assert (finished.status, last_line(finished)["cause"]["code"]) == (143, "shutdown")
     assert seconds < 10
     until(lambda: not tree.alive(), 2)
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_third_signal_leaves_at_once_while_a_process_tool_runs(
+    heaveto: Any, project: Path, until: Any, process_tree: Any, signum: int
+) -> None:
+    """Its test is deaf to SIGTERM, so that ending it well takes longer than three signals."""
+    process = start_in_test(heaveto, project, until, "--grace", "60", test=DEAF_TEST)
+    tree = process_tree(process.pid)
+    assert len(tree.started) > 1
+    for _ in range(2):
+        process.send_signal(signum)
+        time.sleep(0.2)
+        assert process.poll() is None
+    finished, seconds = stop(heaveto, process, signum)
+    assert finished.status == 128 + signum, finished
+    assert '"run.finished"' not in finished.out
+    assert "Traceback" not in finished.err
+    assert seconds < 2
+    until(lambda: not tree.alive(), 5)
+    if signum == signal.SIGTERM:  # it is the same for all, and takes long
+        resumed(heaveto, project, json.loads(heaveto("runs", "--json").out.splitlines()[0])["run_id"])
 
 
 def test_a_hangup_is_a_shutdown_with_its_own_status(heaveto: Any, project: Path) -> None:

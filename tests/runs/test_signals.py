@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import signal
 import subprocess
 import sys
@@ -127,3 +128,68 @@ def test_a_program_is_stopped_while_a_sync_tool_holds_its_thread(
     assert says in output
     assert process.returncode == (status if how == "main" else 0)
     assert time.monotonic() - began < 20  # and not the sixty seconds of the tool
+
+
+FINISHING = """
+import sys, time, anyio, heaveto
+from heaveto.testing import calls, scripted
+
+@heaveto.tool(effect="read")
+def look() -> str:
+    "Look, for a long time, without ever checking for a stop."
+    print("looking", flush=True)
+    time.sleep(60)
+    return "seen"
+
+agent = heaveto.Agent(model=scripted(calls(("look", {}))), tools=[look], store=heaveto.MemoryStore(), grace_seconds=60)
+
+async def finishes():
+    print("finishing", heaveto.current_cause(), flush=True)
+    await anyio.sleep(60)
+
+async def main():
+    try:
+        await agent.run("go")
+    finally:
+        print("stopped by", heaveto.current_cause(), flush=True)
+        await heaveto.finish(60, finishes)
+
+heaveto.main(main, backend=sys.argv[1])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize(
+    ("signum", "stopped_by_the", "cause"),
+    [
+        (signal.SIGINT, "first", "interrupted by you (SIGINT)"),
+        (signal.SIGTERM, "second", "shutting down: SIGTERM"),
+        (signal.SIGHUP, "second", "shutting down: SIGHUP"),
+    ],
+)
+def test_three_signals_while_a_sync_tool_holds_its_thread(
+    tmp_path: Path, backend: str, signum: int, stopped_by_the: str, cause: str
+) -> None:
+    """The first stops, or begins the grace; the second ends that, and cuts no work that must finish; the third leaves."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", FINISHING, backend], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "looking\n"
+    began = time.monotonic()
+    process.send_signal(signum)
+    if stopped_by_the == "second":
+        time.sleep(0.3)
+        assert not select.select([process.stdout], [], [], 0)[0], "it did not keep to its grace"
+        process.send_signal(signum)
+    assert process.stdout.readline() == f"stopped by {cause}\n"
+    assert process.stdout.readline() == "finishing None\n"
+    if stopped_by_the == "first":
+        process.send_signal(signum)
+    time.sleep(0.3)
+    assert process.poll() is None, "the second signal cut what must finish"
+    process.send_signal(signum)
+    assert process.communicate(timeout=30)[0] == ""
+    assert process.returncode == 128 + signum
+    assert time.monotonic() - began < 20  # and not the sixty seconds of anything

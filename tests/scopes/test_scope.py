@@ -273,6 +273,14 @@ async def test_an_error_in_the_clean_up_keeps_the_cause_as_a_note() -> None:
     assert caught.value.__notes__ == ["while stopping: cancelled: stop"]
 
 
+async def test_also_when_the_loop_had_not_noticed_that_the_deadline_passed(fake_clock: FakeClock) -> None:
+    """Trio's native scope looks at the clock when it is asked, asyncio's does not: the note must not hang on that."""
+    with pytest.raises(RuntimeError, match="disk full") as caught, deadline(2):
+        fake_clock.jump(3)
+        raise RuntimeError("disk full")
+    assert caught.value.__notes__ == ["while stopping: a deadline of 2 s passed"]
+
+
 async def test_an_error_before_any_await_has_no_such_note() -> None:
     with pytest.raises(RuntimeError) as caught, Scope():
         raise RuntimeError("disk full")

@@ -6,7 +6,18 @@ from typing import assert_type
 
 from heaveto.causes import CallTimeout, Stop
 from heaveto.errors import APIError, find
-from heaveto.scopes import Scope, Slots, call_in_thread, current_cause, deadline, finish, graced, tasks, time_left
+from heaveto.scopes import (
+    Scope,
+    Slots,
+    call_foreign,
+    call_in_thread,
+    current_cause,
+    deadline,
+    finish,
+    graced,
+    tasks,
+    time_left,
+)
 
 
 async def save(path: str, size: int) -> float:
@@ -19,6 +30,7 @@ async def use(error: BaseException, slots: Slots) -> None:
     assert_type(find(error, APIError), APIError | None)
     assert_type(await finish(5, save, "a", 3), float)
     assert_type(await call_in_thread(len, "abc"), int)
+    assert_type(await call_foreign(save, "a", 3), float)
     with deadline(120, CallTimeout(120)) as scope:
         assert_type(scope, Scope)
         assert_type(scope.cause, Stop | None)

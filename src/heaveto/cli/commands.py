@@ -55,6 +55,7 @@ def _heaveto() -> None:
     \b
     Exit status: 0 answered, 1 failed, 2 wrong use, 3 a limit was reached, 4 waits for you, 5 stopped from elsewhere,
     75 gave up on something that may pass, 130 Ctrl-C, 143 SIGTERM (129 SIGHUP).
+    First Ctrl-C: stop well. Second: stop now. Third: leave at once.
     """
 
 

@@ -22,7 +22,8 @@ def run_command(prompt: str | None, **flags: Any) -> int:
     PROMPT is the task; "-", or no PROMPT and something piped in, reads it from standard input.
 
     The agent may read and edit files in the folder and run its tests. Ctrl-C stops it well: what it did is kept, and the
-    last line tells how to resume.
+    last line tells how to resume. SIGTERM leaves it --grace seconds to finish what it is at, a second signal ends that, a
+    third leaves at once, without a last line; the run can be resumed all the same.
     """
     from .driving import drive_new
 

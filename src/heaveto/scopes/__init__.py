@@ -1,13 +1,14 @@
 """The ground floor: scopes that are stopped with a cause, and waiting that gives up well. Standard library and AnyIO only.
 
 `scope.py` what is stopped, and why; `groups.py` tasks; `finishing.py` the two ways out of a stop; `threads.py` sync code
-beside the loop; `callbacks.py` a stop that calls back; `moving_limit.py` a deadline that moves often; `slots.py` and
-`rate_limit.py` waiting for a turn; `clock.py` the two clocks.
+beside the loop; `foreign.py` code made for asyncio; `callbacks.py` a stop that calls back; `moving_limit.py` a deadline that
+moves often; `slots.py` and `rate_limit.py` waiting for a turn; `clock.py` the two clocks.
 """
 
 from .callbacks import StopCallback, on_stop
 from .clock import loop_waker, outside_the_loop, wall_time
 from .finishing import finish, graced
+from .foreign import abandoned_tasks, call_foreign
 from .groups import Tasks, tasks
 from .rate_limit import RateLimit, RateLimitStatistics
 from .scope import Scope, check_stop, current_cause, deadline, need, pending_cause, time_left
@@ -23,7 +24,9 @@ __all__ = [
     "SlotsStatistics",
     "StopCallback",
     "Tasks",
+    "abandoned_tasks",
     "abandoned_threads",
+    "call_foreign",
     "call_in_thread",
     "check_stop",
     "current_cause",

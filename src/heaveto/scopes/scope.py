@@ -92,7 +92,7 @@ class Scope:
         stop, self._over = self._latch(), True
         if self._moving is not None:
             self._moving.close()
-        if stop and self.native.cancel_called and error is not None and not _is_a_stop(error):
+        if stop and error is not None and not _is_a_stop(error):
             error.add_note(f"while stopping: {stop.cause}")  # an error in the clean-up does not hide the cause
         swallowed = bool(self.native.__exit__(kind, error, traceback))
         if stop and self.native.cancelled_caught and not self._quiet:
