@@ -48,6 +48,8 @@ __all__ = [
 
 Data: TypeAlias = dict[str, Any]
 
+WORTH_RETRYING = "worth retrying"
+
 _by_code: dict[str, type[Described]] = {}
 
 
@@ -227,7 +229,7 @@ class DeadlinePassed(Stop, TimeoutError):
 class _WorthRetrying(DeadlinePassed):
     """A time limit on one attempt: the next one may be luckier."""
 
-    advice = "worth retrying"
+    advice = WORTH_RETRYING
 
     @property
     def retryable(self) -> bool | None:

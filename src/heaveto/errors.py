@@ -19,7 +19,7 @@
       ConfigError(problem, remedy) the command, a setting or an argument is wrong: nothing was begun
       JournalError(problem)        the journal cannot be used
         RunNotFound(run_id)  RunTaken(run_id, owner)  Fenced(run_id)  JournalNewer(found, known)
-        JournalDamaged(where, problem)
+        JournalDamaged(where, problem)  JournalBusy(path, holder)
 
 Three readers, three things: `str(error)` is for people, `for_model` for the model, the class and its `code` for
 programs.
@@ -33,7 +33,7 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import ClassVar, TypeVar
 
-from .causes import DeadlinePassed, Described, in_seconds, to_data
+from .causes import WORTH_RETRYING, DeadlinePassed, Described, in_seconds, to_data
 
 __all__ = [
     "APIError",
@@ -50,6 +50,7 @@ __all__ = [
     "Fenced",
     "GaveUp",
     "IncompleteStream",
+    "JournalBusy",
     "JournalDamaged",
     "JournalError",
     "JournalNewer",
@@ -142,6 +143,7 @@ class CostBudget(BudgetExhausted):
 
 class TokenBudget(BudgetExhausted):
     code = "token_budget"
+    advice = "resume with a higher --max-tokens"
 
     def __init__(self, spent: int, limit: int) -> None:
         super().__init__(spent, limit)
@@ -210,14 +212,14 @@ class Refused(BadReply):
 class ProviderFailed(BadReply):
     code = "provider_failed"
     what = "the provider failed partway through the reply"
-    advice = "worth retrying"
+    advice = WORTH_RETRYING
     passing = True
 
 
 class IncompleteStream(BadReply):
     code = "incomplete_stream"
     what = "the stream ended before the reply did"
-    advice = "worth retrying"
+    advice = WORTH_RETRYING
     passing = True
 
 
@@ -546,6 +548,26 @@ class JournalDamaged(JournalError):
         super().__init__(problem)
         self.args = (where, problem)
         self.where, self.problem = where, problem
+
+
+class JournalBusy(JournalError):
+    """Another process has been writing to the journal for longer than we wait. Nothing was written.
+
+    Args:
+        path: The journal's file.
+        holder: Who holds it up, such as "process 4711".
+    """
+
+    code = "journal_busy"
+    advice = "resume when that one is done"
+
+    def __init__(self, path: str, holder: str) -> None:
+        super().__init__(path)
+        self.args = (path, holder)
+        self.path, self.holder = path, holder
+
+    def __str__(self) -> str:
+        return f"the journal {self.path} is held up by {self.holder}, which has been writing for too long"
 
 
 # --- searching ------------------------------------------------------------------------------------------------------

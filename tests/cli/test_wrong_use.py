@@ -23,6 +23,17 @@ CASES = {
     "no key": Wrong(("run", "-m", "openrouter:x", "fix it"), "no key for openrouter; set OPENROUTER_API_KEY"),
     "unknown provider": Wrong(("run", "-m", "nobody:x", "fix it"), 'no provider named "nobody"; the providers are'),
     "no provider": Wrong(("run", "-m", "gpt", "fix it"), 'name it as "provider:model"'),
+    "a typing error": Wrong(("run", "-m", "ofline", "fix it"), "or offline, which needs no key"),
+    "no test program": Wrong(
+        ("run", "-m", "offline", "--test-command", "nosuch -q", "fix it"), 'there is no program "nosuch" to run the tests with'
+    ),
+    "no interpreter": Wrong(
+        ("run", "-m", "offline", "--test-python", "bin/nosuch", "fix it"), "give one that exists with --test-python"
+    ),
+    "unclosed quote": Wrong(
+        ("run", "-m", "offline", "--test-command", "make 'x", "fix it"), "the test command cannot be split"
+    ),
+    "keeping nothing of what is kept": Wrong(("resume", "--ephemeral"), "No such option"),
     "no folder": Wrong(("run", "-m", "offline", "-C", "not/here", "fix it"), 'the folder "not/here" does not exist'),
     "a file as folder": Wrong(("run", "-m", "offline", "-C", "README", "fix it"), 'the folder "README" is not a folder'),
     "empty task": Wrong(("run", "-m", "offline", "  "), "the task is empty"),
@@ -52,6 +63,34 @@ def test_wrong_use_is_told_and_nothing_is_begun(heaveto: Any, tmp_path: Path, na
     assert "Traceback" not in finished.err
     assert finished.out == ""
     assert heaveto("runs").out.startswith("no runs yet")
+
+
+def test_a_folder_that_was_deleted_under_the_commands_feet(heaveto: Any, tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    command = f"cd {gone} && rmdir {gone} && exec {sys.executable} -m heaveto run -m offline fix"
+    done = subprocess.run(["sh", "-c", command], env=heaveto.environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2, done.stderr
+    assert "the current folder was deleted; change to one that exists, or give one with -C" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_resumed_runs_flags_do_not_promise_what_only_a_new_one_does(heaveto: Any) -> None:
+    text = heaveto("resume", "--help").out
+    assert "by default" not in text.split("Options:")[1]
+    assert "--ephemeral" not in text
+
+
+def test_a_journal_that_another_process_holds_is_something_that_passes(heaveto: Any, project: Path, tmp_path: Path) -> None:
+    assert heaveto("run", "-m", "offline", "-C", str(project), "--max-turns", "0", "fix it").status == 3
+    with sqlite3.connect(tmp_path / "state" / "journal.db", isolation_level=None) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        held = heaveto("run", "-m", "offline", "-C", str(project), "fix it")
+        connection.execute("ROLLBACK")
+    connection.close()
+    assert held.status == 75, held
+    assert "which has been writing for too long" in held.err
+    assert "resume when that one is done" in held.err
 
 
 def test_a_terminal_that_gives_no_task_is_told_so(heaveto: Any, tmp_path: Path) -> None:

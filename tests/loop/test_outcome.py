@@ -43,6 +43,7 @@ from heaveto.errors import (
     Fenced,
     GaveUp,
     IncompleteStream,
+    JournalBusy,
     JournalDamaged,
     JournalError,
     JournalNewer,
@@ -71,7 +72,7 @@ from heaveto.loop import EXIT_STATUS, Outcome, OutcomeKind, Report, why
 from heaveto.loop.outcome import conclude, describe, exit_status_of, is_resumable, kind_of
 
 LOOK = "look whether it took effect, then: heaveto resolve RUN CALL --done | --not-done"
-LATER = "worth trying again later"
+LATER = "worth retrying"
 
 # An example of each class, the kind that it makes, and why() in plain words.
 WAYS: list[tuple[BaseException, OutcomeKind, str]] = [
@@ -109,7 +110,7 @@ WAYS: list[tuple[BaseException, OutcomeKind, str]] = [
         "limit",
         "cost budget reached: spent $0.012345 of $0.010000: resume with a higher --max-usd",
     ),
-    (TokenBudget(1200, 1000), "limit", "token budget reached: used 1,200 of 1,000: raise the limit and resume"),
+    (TokenBudget(1200, 1000), "limit", "token budget reached: used 1,200 of 1,000: resume with a higher --max-tokens"),
     # replies
     (BadReply("what?"), "failed", "the model's reply cannot be used: what?"),
     (BadToolCall(), "failed", "the model asked for a tool in a way that cannot be read"),
@@ -186,6 +187,11 @@ WAYS: list[tuple[BaseException, OutcomeKind, str]] = [
     (Fenced("3f"), "failed", "run 3f was taken over by another driver"),
     (JournalNewer(2, 1), "failed", "the journal has format 2; this version reads up to 1: upgrade heaveto"),
     (JournalDamaged("record 3", "cut"), "failed", "record 3: cut"),
+    (
+        JournalBusy("j.db", "process 7"),
+        "gave_up",
+        "the journal j.db is held up by process 7, which has been writing for too long: resume when that one is done",
+    ),
     (AgentError("something"), "failed", "something"),
     # somebody else's
     (Foreign("KeyError", "'a'"), "failed", "KeyError: 'a'"),

@@ -28,6 +28,7 @@ _COMMANDS = {
 
 USAGE_STATUS = 2
 BUG_STATUS = 1
+PASSING_STATUS = 75
 
 
 class _Commands(click.Group):
@@ -67,7 +68,7 @@ def run_and_leave(argv: list[str] | None = None) -> NoReturn:
 
 
 def _status(argv: list[str]) -> int:
-    from ..errors import ConfigError, JournalError
+    from ..errors import ConfigError, JournalBusy, JournalError
 
     try:
         returned = _heaveto.main(argv, prog_name="heaveto", standalone_mode=False)
@@ -77,6 +78,9 @@ def _status(argv: list[str]) -> int:
     except click.ClickException as error:
         error.show()
         return USAGE_STATUS
+    except JournalBusy as error:
+        _say_error(error)
+        return PASSING_STATUS
     except (ConfigError, JournalError) as error:
         _say_error(error)
         return USAGE_STATUS

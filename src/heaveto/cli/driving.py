@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shlex
+import sys
 from collections.abc import Awaitable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
@@ -21,6 +23,7 @@ from ..retry import RetryPolicy
 from ..runs import Agent, Run, Signals, read_state
 from ..scopes import finish, tasks
 from ..tools import Tool, file_tools, run_tests_tool
+from ..tools.interpreters import is_program
 from .options import Settings
 from .watching import show_run, view_for
 
@@ -40,6 +43,7 @@ def drive_new(settings: Settings, prompt: str) -> int:
     """Start a run and see it to its end; returns the exit status."""
     folder = _folder(settings.folder)
     _check_output_file(settings.output_file)
+    _check_test_program(settings, folder)
 
     async def whole(signals: Signals) -> int:
         store: Store = MemoryStore() if settings.ephemeral else open_store()
@@ -63,7 +67,9 @@ def drive_again(flags: dict[str, Any], run_id: str, say: str | None) -> int:
         started = state.started
         kept = {"model": started.model, "folder": started.folder, **started.settings}
         settings = Settings.from_flags(flags, kept)
-        agent = command_agent(settings, _folder(settings.folder), store)
+        folder = _folder(settings.folder)
+        _check_test_program(settings, folder)
+        agent = command_agent(settings, folder, store)
         limits = _limits(settings, state.limits)
         return await _close_after(agent, store, drive(agent.reopen(found, limits=limits, say=say), settings, signals))
 
@@ -122,12 +128,26 @@ def model_by_name(name: str, **options: Any) -> Model:
         from ..offline import model
 
         return model(**options)
-    return by_name(name, **options)
+    try:
+        return by_name(name, **options)
+    except ConfigError as error:
+        if "the providers are" not in error.remedy:
+            raise
+        raise ConfigError(error.problem, f"{error.remedy}; or offline, which needs no key") from error
+
+
+_FLAGS = (  # what a limit that passed is called: the flag that moves it
+    ("first_byte_seconds", "--idle-seconds"),
+    ("idle_seconds", "--idle-seconds"),
+    ("content_idle_seconds", "twice --idle-seconds"),
+    ("call_seconds", "--call-seconds"),
+    ("stream_seconds", "--call-seconds"),
+)
 
 
 def _call_limits(settings: Settings) -> CallLimits:
     """The limits of a model call. A stream may be silent for `--idle-seconds`, and without content for twice that."""
-    limits = CallLimits()
+    limits = CallLimits(told_as=_FLAGS)
     if (idle := settings.idle_seconds) is not None:
         limits = replace(limits, first_byte_seconds=idle, idle_seconds=idle, content_idle_seconds=2 * idle)
     if (whole := settings.call_seconds) is not None:
@@ -139,6 +159,18 @@ def _tools(settings: Settings) -> list[Tool]:
     seconds = {} if settings.test_seconds is None else {"seconds": settings.test_seconds}
     tests = run_tests_tool(command=settings.test_command, interpreter=settings.test_python, **seconds)
     return [*file_tools(), tests]
+
+
+def _check_test_program(settings: Settings, folder: Path) -> None:
+    """Refuse, before anything is spent, a test command or interpreter that is not there."""
+    try:
+        program, flag = shlex.split(settings.test_command or "")[:1], "--test-command"
+    except ValueError:
+        return  # which `run_tests_tool` says better
+    if settings.test_command is None:
+        program, flag = [settings.test_python or sys.executable], "--test-python"
+    if program and not is_program(program[0], folder):
+        raise ConfigError(f'there is no program "{program[0]}" to run the tests with', f"give one that exists with {flag}")
 
 
 def _limits(settings: Settings, had: Limits) -> Limits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeVar
 
@@ -12,7 +12,7 @@ import click
 
 from ..errors import ConfigError
 
-__all__ = ["HELP", "Settings", "output_options", "run_options"]
+__all__ = ["HELP", "Settings", "output_options", "resume_options", "run_options"]
 
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -98,10 +98,18 @@ _POSITIVE = _Seconds(min=0, min_open=True)
 _NOT_NEGATIVE = _Seconds(min=0)
 _FORMATS = click.Choice(["text", "json", "stream-json"])
 
-_RUN_OPTIONS = [
+_NEW_RUN_OPTIONS = [
     click.option("-m", "--model", metavar="PROVIDER:NAME", help="The model, or `offline` for the repair engine."),
     click.option("-C", "--folder", metavar="DIR", type=click.Path(), help="The working folder; the current one by default."),
     click.option("--max-turns", type=click.IntRange(min=0), help="Model calls; 100 by default."),
+    click.option("--ephemeral", is_flag=True, default=None, help="Keep nothing: no journal, no resume."),
+]
+_OLD_RUN_OPTIONS = [
+    click.option("-m", "--model", metavar="PROVIDER:NAME", help="Another model than the run had."),
+    click.option("-C", "--folder", metavar="DIR", type=click.Path(), help="Another working folder than the run had."),
+    click.option("--max-turns", type=click.IntRange(min=0), help="Model calls, those before included."),
+]
+_RUN_OPTIONS = [
     click.option("--max-usd", type=_Dollars(), help="Dollars."),
     click.option("--max-tokens", type=click.IntRange(min=0), help="Tokens, in and out together."),
     click.option("--max-seconds", type=_NOT_NEGATIVE, help="Time driven, over all resumes."),
@@ -112,7 +120,6 @@ _RUN_OPTIONS = [
     click.option("--test-command", metavar="COMMAND", help="What run_tests runs, instead of pytest or unittest."),
     click.option("--test-python", metavar="PATH", help="The interpreter that run_tests uses."),
     click.option("--test-seconds", type=_POSITIVE, help="The limit of one test run; 300."),
-    click.option("--ephemeral", is_flag=True, default=None, help="Keep nothing: no journal, no resume."),
 ]
 
 _OUTPUT_OPTIONS = [
@@ -123,8 +130,17 @@ _OUTPUT_OPTIONS = [
 
 
 def run_options(command: F) -> F:
-    """The flags that a new run and a resumed one have in common."""
-    for option in reversed(_RUN_OPTIONS):
+    """The flags of a new run."""
+    return _with(command, [*_NEW_RUN_OPTIONS, *_RUN_OPTIONS])
+
+
+def resume_options(command: F) -> F:
+    """The flags of a run that is taken up again: by default all is as it was."""
+    return _with(command, [*_OLD_RUN_OPTIONS, *_RUN_OPTIONS])
+
+
+def _with(command: F, options: Sequence[Callable[[F], F]]) -> F:
+    for option in reversed(options):
         command = option(command)
     return command
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from .options import HELP, Settings, output_options, run_options
+from .options import HELP, Settings, output_options, resume_options, run_options
 
 __all__ = ["resume_command", "run_command"]
 
@@ -34,7 +34,7 @@ def run_command(prompt: str | None, **flags: Any) -> int:
 @click.command("resume", context_settings=HELP)
 @click.argument("run_id", metavar="[RUN]", default="", required=False)
 @click.option("--say", metavar="TEXT", help="Something new to tell the model; a run that has its answer needs it.")
-@run_options
+@resume_options
 @output_options
 def resume_command(run_id: str, say: str | None, **flags: Any) -> int:
     """Get a stopped, failed or killed run under way again.

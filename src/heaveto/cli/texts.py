@@ -11,7 +11,10 @@ from ..messages import Spend
 
 __all__ = ["call_line", "clip", "closing_lines", "cost_text", "event_line", "printable", "result_line", "seconds_text"]
 
+MAX_NAMED = 5  # lines of a list that are named rather than counted
 LINE = 100  # characters of a line that people read at a glance
+
+_LISTS = {"list_files": ("file", "files")}  # tools whose result is a list, a line each
 
 _HEADS = {
     "answered": "answered",
@@ -64,9 +67,23 @@ def _shown(value: object) -> str:
 
 def result_line(finished: ToolFinished) -> str:
     """A call's result in a line."""
-    first = finished.content.strip().splitlines()[0] if finished.content.strip() else "done"
-    mark = "✓" if finished.ending == "ok" else "✗"
-    return f"{mark} {clip(first)}"
+    lines = finished.content.strip().splitlines() or ["done"]
+    if finished.ending != "ok":
+        return f"✗ {clip(lines[0])}"
+    nouns = _LISTS.get(finished.name)
+    return f"✓ {clip(_counted(lines, *nouns) if nouns else lines[0])}"
+
+
+def _counted(lines: list[str], one: str, many: str) -> str:
+    """How many lines there are, and which where they are few; a last line that begins with "..." stands for more."""
+    if lines[0].startswith("no "):
+        return lines[0]
+    if lines[-1].startswith("..."):
+        told = lines[-1].split()[1]
+        return f"{len(lines) - 1 + int(told):,} {many}" if told.isdigit() else f"more than {len(lines) - 1:,} {many}"
+    if len(lines) > MAX_NAMED:
+        return f"{len(lines)} {many}"
+    return f"{len(lines)} {one if len(lines) == 1 else many}: {', '.join(lines)}"
 
 
 def closing_lines(finished: RunFinished, run_id: str) -> list[str]:

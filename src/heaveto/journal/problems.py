@@ -6,7 +6,7 @@ import os
 import sqlite3
 from pathlib import Path
 
-from ..errors import JournalDamaged, JournalError
+from ..errors import JournalBusy, JournalDamaged, JournalError
 
 __all__ = ["explained", "is_busy"]
 
@@ -48,7 +48,7 @@ def _of_sqlite(error: sqlite3.Error, path: Path) -> JournalError:
     if code in _DAMAGE:
         return JournalDamaged(str(path), _DAMAGE[code])
     if is_busy(error):
-        return JournalError(f"the journal {path} is held up by {_holder(path)}, which has been writing for too long")
+        return JournalBusy(str(path), _holder(path))
     if code in _REMEDIES:
         return JournalError(f"the journal {path}: {_REMEDIES[code]} ({error})")
     return JournalError(f"the journal {path}: {error}")

@@ -81,6 +81,11 @@ class CallEntry:
     unknown_results: int = 0
     identity: str = field(init=False)
 
+    @property
+    def may_have_changed(self) -> bool:
+        """Whether it had begun and is more than a look: a call that only reads has no marker."""
+        return self.started is not None
+
     def __post_init__(self) -> None:
         self.identity = self.call.identity  # once, since it parses and hashes
 

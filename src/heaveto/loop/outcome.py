@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ..causes import (
+    WORTH_RETRYING,
     AttemptTimeout,
     CallTimeout,
     ConnectTimeout,
@@ -22,7 +23,7 @@ from ..causes import (
     StreamIdle,
     to_data,
 )
-from ..errors import BudgetExhausted, ConfigError, GaveUp, Waiting
+from ..errors import BudgetExhausted, ConfigError, GaveUp, JournalBusy, Waiting
 from ..journal.records import RunFinished
 from ..journal.state import RunState
 from ..messages import Message, Spend, ToolCall
@@ -76,6 +77,7 @@ _KINDS: list[tuple[type[BaseException], OutcomeKind]] = [
     (ConnectTimeout, "gave_up"),
     (StreamIdle, "gave_up"),
     (SaveTimeout, "gave_up"),
+    (JournalBusy, "gave_up"),  # another process will be done with it
     (Stop, "stopped"),
     (Waiting, "waiting"),
 ]
@@ -164,7 +166,7 @@ def conclude(state: RunState, error: BaseException | None, seconds: float) -> Ru
         turns=state.turns,
         seconds=round(seconds, 3),
         resumable=is_resumable(error),
-        unresolved=tuple(f"{entry.call.name} ({entry.call.id})" for entry in state.in_doubt()),
+        unresolved=tuple(f"{entry.call.name} ({entry.call.id})" for entry in state.in_doubt() if entry.may_have_changed),
         exit_status=exit_status_of(error),
     )
 
@@ -207,11 +209,11 @@ def describe(error: BaseException) -> str:
 def _advice(error: BaseException) -> str:
     for each in branches(error):
         if isinstance(each, GaveUp):
-            return _advice(each.last) or ("worth trying again later" if _may_pass(each) else "")
+            return _advice(each.last) or (WORTH_RETRYING if _may_pass(each) else "")
         if isinstance(each, Described) and each.advice:
             return each.advice
         if isinstance(each, Described) and each.retryable:
-            return "worth trying again later"
+            return WORTH_RETRYING
     return ""
 
 

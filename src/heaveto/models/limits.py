@@ -33,6 +33,8 @@ class CallLimits:
         content_idle_seconds: Between two pieces of content of a stream; comments and empty chunks are none.
         call_seconds: A whole call that is not streamed.
         stream_seconds: A whole call that is streamed: off, since one that keeps bringing content is well.
+        told_as: What a limit's cause calls its setting where that is not the attribute's name, as pairs: the command's
+            users know flags.
     """
 
     connect_seconds: float | None = 10
@@ -41,9 +43,12 @@ class CallLimits:
     content_idle_seconds: float | None = 120
     call_seconds: float | None = 120
     stream_seconds: float | None = None
+    told_as: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         for each in fields(self):
+            if each.name == "told_as":
+                continue
             seconds = getattr(self, each.name)
             if seconds is not None and not seconds >= 0:  # NaN is not either
                 raise ConfigError(f"{each.name} must be 0 or more, not {seconds}", "use None for no limit")
@@ -73,13 +78,17 @@ class _Plan(NamedTuple):
     @classmethod
     @functools.cache
     def of(cls, limits: CallLimits, *, streamed: bool) -> _Plan:
-        seconds, setting = (limits.stream_seconds, "stream_seconds") if streamed else (limits.call_seconds, "call_seconds")
+        told_as = dict(limits.told_as)
+
+        def limit(name: str, kind: type[CallTimeout | ConnectTimeout | StreamIdle], *, applies: bool = True) -> _Limit:
+            return _Limit.of(getattr(limits, name) if applies else None, kind, told_as.get(name, name))
+
         return cls(
-            connect=_Limit.of(limits.connect_seconds, ConnectTimeout, "connect_seconds"),
-            first=_Limit.of(limits.first_byte_seconds if streamed else None, StreamIdle, "first_byte_seconds"),
-            idle=_Limit.of(limits.idle_seconds if streamed else None, StreamIdle, "idle_seconds"),
-            content=_Limit.of(limits.content_idle_seconds if streamed else None, StreamIdle, "content_idle_seconds"),
-            whole=_Limit.of(seconds, CallTimeout, setting),
+            connect=limit("connect_seconds", ConnectTimeout),
+            first=limit("first_byte_seconds", StreamIdle, applies=streamed),
+            idle=limit("idle_seconds", StreamIdle, applies=streamed),
+            content=limit("content_idle_seconds", StreamIdle, applies=streamed),
+            whole=limit("stream_seconds" if streamed else "call_seconds", CallTimeout),
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -36,6 +37,8 @@ __all__ = ["Agent", "Result"]
 RELEASE_SECONDS = 10.0
 TOOL_SLOTS = 8  # calls of one agent at once; a reply rarely asks for more
 MODEL_SLOTS = 256  # model calls of one agent at once
+MAX_RUN_ID = 64
+_RUN_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MAX_RUN_ID - 1}}}")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: nothing that is misread
 
 
@@ -158,13 +161,16 @@ class Agent:
 
         Args:
             prompt: The task.
-            run_id: Its name; a new one by default.
+            run_id: Its name, up to 64 letters, digits, "-", "_" and "."; a new one by default.
             settings: Kept with the run, for whoever resumes it.
 
         Raises:
             JournalError: When the run cannot be written, or there is one of that name.
+            ConfigError: When the name is none.
         """
         _check_text(prompt, "the task")
+        if run_id is not None:
+            _check_run_id(run_id)
         async with self._stores.opened() as store:
             watchers = Watchers()
             log = await begin(store, self._started(prompt, run_id or new_run_id(), settings or {}), watchers.publish)
@@ -274,6 +280,16 @@ def _check_text(text: object, what: str) -> None:
     if not isinstance(text, str):
         raise ConfigError(
             f"{what} must be text, not {type(text).__name__}", 'give it as a string, such as "make the tests pass"'
+        )
+
+
+def _check_run_id(run_id: str) -> None:
+    """Refuse a name that could not be typed in a shell, or be part of a path."""
+    if not isinstance(run_id, str) or not _RUN_ID.fullmatch(run_id):
+        shown = f"{str(run_id)[:MAX_RUN_ID]!a}{'...' if len(str(run_id)) > MAX_RUN_ID else ''}"
+        raise ConfigError(
+            f"{shown} cannot be the name of a run",
+            f'use up to {MAX_RUN_ID} letters, digits, "-", "_" and ".", beginning with a letter or a digit',
         )
 
 

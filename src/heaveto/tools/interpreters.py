@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Interpreter", "find_interpreter"]
+__all__ = ["Interpreter", "find_interpreter", "is_program"]
 
 USUAL_NAMES = (".venv", "venv", "env")
 
@@ -50,3 +51,16 @@ def find_interpreter(folder: Path, configured: str | None = None) -> Interpreter
         if os.access(python, os.X_OK):
             return Interpreter(str(python), environment)
     return Interpreter(sys.executable)
+
+
+def is_program(name: str, folder: Path) -> bool:
+    """Whether a command in the folder can begin with this: a path to a program, or the name of one.
+
+    Args:
+        name: A path, relative to the folder or absolute, or a name that is looked for where commands are.
+    """
+    if os.sep in name:
+        path = folder / Path(name).expanduser()
+        return path.is_file() and os.access(path, os.X_OK)
+    variables = find_interpreter(folder).variables
+    return shutil.which(name, path=variables.get("PATH", os.environ.get("PATH", os.defpath))) is not None
