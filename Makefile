@@ -12,12 +12,15 @@ INSTALLED = $(VENV)/.installed
 DEVELOPING = $(VENV)/.developing
 CODE = src tests benchmarks
 
-.PHONY: help install demo test lint stops loops wire bytes mutants bench bench-repair clean
+.PHONY: help install demo test lint reference pydantics faults stops loops wire bytes mutants bench bench-repair clean
 
 help:
 	@echo "make demo          repair a small broken project, without a key and without the network"
 	@echo "make test          lint, types and tests, on asyncio and Trio"
 	@echo "make lint          the same without the tests"
+	@echo "make reference     docs/errors.md, made from the classes of causes and errors"
+	@echo "make faults        every cause and error at every point of a run"
+	@echo "make pydantics     the words about bad arguments with the oldest and the newest pydantic"
 	@echo "make stops         every public operation stopped at every await"
 	@echo "make loops         the tests of what waits, on uvloop and with eager tasks"
 	@echo "make wire          recorded replies of model APIs decoded in every way"
@@ -40,6 +43,10 @@ lint: $(DEVELOPING)
 # The test run's last line says what was left out on this machine.
 test: lint
 	$(BIN)/python -m pytest -n $(PROCESSES) $(ARGS)
+
+# What is made of the code itself; a test compares.
+reference: $(DEVELOPING)
+	$(BIN)/python tests/reference/errors_page.py
 
 # Every public operation stopped at every await, on both back ends; HEAVETO_STOP replays one point.
 stops: $(DEVELOPING)

@@ -11,6 +11,7 @@
       APIError(provider, status, message, retry_after, should_retry)
       TransportFailed(method, address, problem)
       GaveUp(attempts, last, why)
+      NoneAnswered(models, errors) none of several models that stand in for one another did
       NotEnoughTime(needed, left, what)
       ToolFatal(tool, problem)     a tool that cannot run at all: the run stops
       ToolError(text)              the model reads it and goes on
@@ -56,6 +57,7 @@ __all__ = [
     "JournalNewer",
     "MaxTurns",
     "NoFinalAnswer",
+    "NoneAnswered",
     "NotEnoughTime",
     "OutcomeUnknown",
     "OutputFiltered",
@@ -116,6 +118,8 @@ class BudgetExhausted(AgentError):
 
 
 class MaxTurns(BudgetExhausted):
+    """The model was called as often as it may be."""
+
     code = "max_turns"
     advice = "resume with a higher --max-turns"
 
@@ -142,6 +146,8 @@ class CostBudget(BudgetExhausted):
 
 
 class TokenBudget(BudgetExhausted):
+    """Input and output tokens together."""
+
     code = "token_budget"
     advice = "resume with a higher --max-tokens"
 
@@ -189,27 +195,37 @@ class BadReply(AgentError):
 
 
 class BadToolCall(BadReply):
+    """A call in the reply has no name, or no form that could be read."""
+
     code = "bad_tool_call"
     what = "the model asked for a tool in a way that cannot be read"
 
 
 class OutputTruncated(BadReply):
+    """The reply reached the length limit; calls in it may be cut and are not run."""
+
     code = "output_truncated"
     what = "the reply was cut off at the length limit"
     advice = "allow more output tokens, or ask for less at once"
 
 
 class OutputFiltered(BadReply):
+    """The provider held the reply back."""
+
     code = "output_filtered"
     what = "the reply was blocked by a content filter"
 
 
 class Refused(BadReply):
+    """The model said no; `detail` has its words."""
+
     code = "refused"
     what = "the model refused"
 
 
 class ProviderFailed(BadReply):
+    """The provider reported an error of its own after the reply had begun."""
+
     code = "provider_failed"
     what = "the provider failed partway through the reply"
     advice = WORTH_RETRYING
@@ -217,6 +233,8 @@ class ProviderFailed(BadReply):
 
 
 class IncompleteStream(BadReply):
+    """The connection closed without the reply's end; what had come is no answer."""
+
     code = "incomplete_stream"
     what = "the stream ended before the reply did"
     advice = WORTH_RETRYING
@@ -224,12 +242,16 @@ class IncompleteStream(BadReply):
 
 
 class EmptyReply(BadReply):
+    """The reply ended well and has neither text nor calls."""
+
     code = "empty_reply"
     what = "the reply was empty"
     passing = True
 
 
 class NoFinalAnswer(BadReply):
+    """The model stopped without calling the tool that takes its answer."""
+
     code = "no_final_answer"
     what = "the run ended without a final answer"
 
@@ -244,6 +266,8 @@ class Waiting(AgentError):
 
 
 class ApprovalNeeded(Waiting):
+    """A call waits for somebody who allows it; nothing of it has begun."""
+
     code = "approval_needed"
     advice = "approve or deny the call, then resume"
 
@@ -373,6 +397,45 @@ class GaveUp(AgentError):
         return False
 
 
+class NoneAnswered(AgentError):
+    """None of several models that stand in for one another answered.
+
+    Args:
+        models: Their names, in the order in which they were asked.
+        errors: What each of them said.
+    """
+
+    code = "none_answered"
+
+    def __init__(self, models: Sequence[str], errors: Sequence[BaseException]) -> None:
+        super().__init__(tuple(models), tuple(errors))
+        self.models, self.errors = tuple(models), tuple(errors)
+
+    def __str__(self) -> str:
+        said = zip(self.models, self.errors, strict=False)
+        return f"no model answered: {'; '.join(f'{model}: {_without(model, error)}' for model, error in said)}"
+
+    @property
+    def retryable(self) -> bool:
+        return any(_asked_again(each) for each in self.errors)
+
+    @property
+    def retry_delay(self) -> float | None:
+        """The shortest wait that was asked for, when each that may pass asked for one."""
+        delays = [getattr(each, "retry_delay", None) for each in self.errors if _asked_again(each)]
+        asked = [each for each in delays if each is not None]
+        return min(asked) if asked and len(asked) == len(delays) else None
+
+
+def _without(model: str, error: BaseException) -> str:
+    """The error's text without the provider, which its model's name has already."""
+    return str(to_data(error)["text"]).removeprefix(f"{model.partition(':')[0]}: ")
+
+
+def _asked_again(error: BaseException) -> bool:
+    return bool(getattr(error, "retryable", False))
+
+
 class NotEnoughTime(AgentError):
     """Work was refused because it needs longer than the time left. Nothing was begun."""
 
@@ -493,6 +556,8 @@ class JournalError(AgentError):
 
 
 class RunNotFound(JournalError):
+    """No run has this name, or begins with it."""
+
     code = "run_not_found"
     advice = "`heaveto runs` lists them"
 
@@ -587,6 +652,8 @@ def walk(error: BaseException | None) -> Iterator[BaseException]:
             pending.extend(each.exceptions)
         if isinstance(each, GaveUp):
             pending.append(each.last)
+        if isinstance(each, NoneAnswered):
+            pending.extend(each.errors)
         pending.append(each.__cause__ or (None if each.__suppress_context__ else each.__context__))
 
 

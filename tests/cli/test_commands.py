@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from heaveto.cli.texts import call_line, clip, closing_lines, cost_text, printable, seconds_text
-from heaveto.journal.records import RunFinished
+from heaveto.cli.texts import call_line, clip, closing_lines, cost_text, printable, result_line, seconds_text
+from heaveto.journal.records import RunFinished, ToolFinished
 from heaveto.messages import Spend
 
 
@@ -146,3 +146,17 @@ def test_nothing_that_a_model_says_steers_the_terminal() -> None:
     assert call_line("edit_file", '{"path": "a.py", "old": "x\\ny"}') == "edit_file a.py x …"
     assert call_line("edit_file", "not json") == "edit_file not json"
     assert [seconds_text(each) for each in (0.04, 41.2, 150)] == ["0.0 s", "41 s", "2 min 30 s"]
+
+
+def test_a_list_of_files_is_counted_and_named_when_it_is_short() -> None:
+    def line(content: str, name: str = "list_files", ending: Any = "ok") -> str:
+        return result_line(ToolFinished(call_id="c", name=name, ending=ending, content=content))
+
+    many = [f"file_{n}.py" for n in range(12)]
+    assert line("a.py") == "✓ 1 file: a.py"
+    assert line("a.py\nb.py\nc.py") == "✓ 3 files: a.py, b.py, c.py"
+    assert line("\n".join(many)) == "✓ 12 files"
+    assert line("\n".join([*many, "... 30 more; list a folder of it"])) == "✓ 42 files"
+    assert line('no files below "src"') == '✓ no files below "src"'
+    assert line("calc.py, lines 1-2 of 2\n1\ta\n2\tb", "read_file") == "✓ calc.py, lines 1-2 of 2"
+    assert line('there is no "src"', ending="tool_error") == '✗ there is no "src"'

@@ -25,7 +25,8 @@ CASES = {
     "no provider": Wrong(("run", "-m", "gpt", "fix it"), 'name it as "provider:model"'),
     "a typing error": Wrong(("run", "-m", "ofline", "fix it"), "or offline, which needs no key"),
     "no test program": Wrong(
-        ("run", "-m", "offline", "--test-command", "nosuch -q", "fix it"), 'there is no program "nosuch" to run the tests with'
+        ("run", "-m", "offline", "--test-command", "nosuch -q", "fix it"),
+        'there is no program "nosuch" to run the tests with',
     ),
     "no interpreter": Wrong(
         ("run", "-m", "offline", "--test-python", "bin/nosuch", "fix it"), "give one that exists with --test-python"

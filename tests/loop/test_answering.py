@@ -580,3 +580,17 @@ async def test_progress_from_a_thread_reaches_the_watchers_while_the_call_is_ope
     running = next(body for body in bodies if isinstance(body, ToolRunning))
     assert (running.name, running.arguments) == ("count", "{}")
     assert driven.outcome.kind == "answered"
+
+
+async def test_a_look_that_was_cut_is_no_unknown_outcome(drive: Any) -> None:
+    """It is run again, and nobody has to look after it; a change that was cut is one."""
+
+    async def stop_soon(run: Run) -> None:
+        await anyio.sleep(0.5)
+        run.cancel(Cancelled("enough"))
+
+    bench = Bench()
+    looked = await drive(calls(look("a")), during=stop_soon, tools=bench.tools)
+    changed = await drive(calls(change("a")), during=stop_soon, tools=bench.tools)
+    assert looked.records[-1].unresolved == ()
+    assert [each.partition(" ")[0] for each in changed.records[-1].unresolved] == ["change"]

@@ -15,6 +15,7 @@ from heaveto.errors import ConfigError
 from heaveto.messages import Transcript, UserMessage
 from heaveto.models import CallLimits, HTTPRequest, RemoteModel, Request
 from heaveto.models.chat import ChatDialect
+from heaveto.models.limits import _Plan
 from heaveto.scopes import Scope
 from heaveto.testing.clocks import FakeClock
 
@@ -160,3 +161,10 @@ async def test_a_stop_from_outside_closes_and_keeps_its_cause(fake_clock: FakeCl
 async def test_a_limit_that_is_none_is_refused(seconds: float) -> None:
     with pytest.raises(ConfigError, match="idle_seconds must be 0 or more"):
         CallLimits(idle_seconds=seconds)
+
+
+def test_a_limit_is_called_as_its_user_knows_it() -> None:
+    known = CallLimits(told_as=(("idle_seconds", "--idle-seconds"), ("stream_seconds", "--call-seconds")))
+    streamed, whole = (_Plan.of(known, streamed=each) for each in (True, False))
+    told = [str(each.late).rpartition(" (")[2] for each in (streamed.idle, streamed.whole, whole.whole, streamed.content)]
+    assert told == ["--idle-seconds)", "--call-seconds)", "call_seconds)", "content_idle_seconds)"]

@@ -296,3 +296,12 @@ async def test_a_task_that_is_no_text_is_refused_before_anything_is_written(task
     with pytest.raises(ConfigError, match="the task must be text"):
         await agent.run(task)
     assert await store.runs() == []
+
+
+@pytest.mark.parametrize("run_id", ["", "a b", "../x", "-x", "é", "x" * 65, "x\n", 7])
+async def test_a_name_that_is_none_is_refused_before_anything_is_written(store: MemoryStore, run_id: Any) -> None:
+    agent = Agent(model=scripted("fine"), store=store)
+    with pytest.raises(ConfigError, match="cannot be the name of a run; use up to 64 letters"):
+        await agent.run("do it", run_id=run_id)
+    assert await store.runs() == []
+    assert (await agent.run("do it", run_id="nightly.2026-12-01_" + "x" * 45)).text == "fine"

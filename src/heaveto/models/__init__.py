@@ -1,6 +1,7 @@
 """Models: the protocol, and the clients of the APIs that speak it.
 
-`protocol.py` what the loop asks of a model; `providers.py` the functions that make one; `client.py` one call; `limits.py`
+`protocol.py` what the loop asks of a model; `providers.py` the functions that make one; `fallback_model.py` several
+that stand in for one another; `client.py` one call; `limits.py`
 its time limits; `exchange.py` HTTP as the clients see it, `httpx_exchange.py` over httpx2,
 `aiohttp_exchange.py` over aiohttp, `network_problems.py` what their errors are called;
 `recording.py` exchanges in files, `recorded_requests.py` where two differ; `dialect.py` what the client
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .client import RemoteModel
     from .dialect import Dialect
     from .exchange import Answer, Exchange, HTTPRequest
+    from .fallback_model import fallback
     from .httpx_exchange import HttpxExchange
     from .limits import CallLimits
     from .prices import Price
@@ -59,6 +61,7 @@ __all__ = [
     "anthropic",
     "by_name",
     "compatible",
+    "fallback",
     "gemini",
     "openai",
     "openai_responses",
@@ -74,6 +77,7 @@ _LAZY = {
     "Answer": "exchange",
     "Exchange": "exchange",
     "HTTPRequest": "exchange",
+    "fallback": "fallback_model",
     "HttpxExchange": "httpx_exchange",
     "CallLimits": "limits",
     "Price": "prices",
