@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -27,6 +28,7 @@ BAD = {
         "async def f():\n  async with anyio.create_task_group() as group: ...",
         "from asyncio import ensure_future as soon\nasync def f(): soon(g())",
         "async def f():\n  async with trio.open_nursery(): ...",
+        "async def f(): await asyncio.shield(g())",
     ],
     "raw-scope": [
         "async def f():\n  with anyio.move_on_after(1): ...",
@@ -43,6 +45,7 @@ BAD = {
         "async def f(): deadline(5)",
         "async def f():\n  scope = Scope()\n  await g()",
         "async def f():\n  group = tasks()\n  await g()",
+        "async def f():\n  scope: Scope = deadline(5)\n  await g()",
     ],
     "yield-in-scope": [
         "async def f():\n  with deadline(5): yield 1",
@@ -60,6 +63,9 @@ BAD = {
         "async def f():\n  try: ...\n  except:\n    if g(): raise",
         "async def f():\n  try: ...\n  except (ValueError, asyncio.CancelledError): return 1",
         "async def f():\n  try: ...\n  except anyio.get_cancelled_exc_class():\n    if g(): return\n    raise",
+        "async def f():\n  while True:\n    try: ...\n    except BaseException:\n      if g(): break\n      raise",
+        "async def f():\n  with suppress(asyncio.CancelledError): await g()",
+        "async def f():\n  with suppress(ValueError, anyio.get_cancelled_exc_class()): await g()",
     ],
     "timeout-parameter": ["async def f(timeout): ...", "async def f(*, timeout=None): ..."],
     "from-none": ["def f():\n  try: ...\n  except KeyError: raise ValueError from None"],
@@ -72,6 +78,8 @@ BAD = {
     "oserror-around-await": [
         "async def f():\n  try: await g()\n  except OSError: return 1",
         "async def f():\n  try:\n    async with g(): ...\n  except (ValueError, OSError): return 1",
+        "async def f():\n  try: await g()\n  except* OSError: pass",
+        "async def f():\n  with suppress(OSError): await g()",
     ],
     "error-text": [
         "def f():\n  try: ...\n  except ValueError as error:\n    if 'busy' in str(error): return 1\n    raise",
@@ -96,6 +104,8 @@ GOOD = {
     "run-below-top": ["def main(): anyio.run(g)", "async def f(): await anyio.to_thread.run_sync(g)"],
     "scope-not-entered": [
         "async def f():\n  scope = Scope()\n  with scope: ...",
+        "async def f():\n  mine = yours = Scope()\n  with yours: ...",
+        "async def f(self):\n  self.scope = scope = Scope()\n  await g()",
         "async def f():\n  scope = Scope()\n  def stop(): scope.cancel(why)\n  return stop",
         "import celery\ncelery.deadline(5)",
     ],
@@ -116,6 +126,8 @@ GOOD = {
         "async def f():\n  try: ...\n  except BaseException:\n    g()\n    raise",
         "async def f():\n  try: ...\n  except BaseException as error:\n    if g(): raise ValueError\n    else: raise",
         "async def f():\n  try: ...\n  except ValueError: pass",
+        "async def f():\n  try: ...\n  except BaseException:\n    for x in y:\n      if x: break\n    raise",
+        "async def f():\n  with suppress(ValueError): await g()",
     ],
     "timeout-parameter": ["def f(timeout): ...", "async def f(seconds): ..."],
     "from-none": ["def f():\n  try: ...\n  except KeyError as error: raise ValueError from error"],
@@ -129,6 +141,7 @@ GOOD = {
         "async def f():\n  try: g()\n  except OSError: return 1",
         "async def f():\n  try: await g()\n  except TimeoutError: raise\n  except OSError: return 1",
         "async def f():\n  try: await g()\n  except OSError as error:\n    raise ValueError from error",
+        "async def f():\n  with suppress(OSError): g()",
     ],
     "error-text": [
         "def f():\n  try: ...\n  except ValueError as error:\n    return error.code == 'busy'",
@@ -180,6 +193,59 @@ def test_the_command_names_place_and_rule(tmp_path: Path) -> None:
     assert lint(tmp_path / "good.py") == (0, "", "")
     assert lint(tmp_path / "none.py") == (2, "", f"no such file or folder: {tmp_path / 'none.py'}\n")
     assert lint()[0] == 2
+    assert lint(Path("--help"))[:2] == (0, lint()[2].strip() + "\n")
+
+
+def test_a_folder_is_read_but_for_what_is_not_its_own(tmp_path: Path) -> None:
+    """Hidden folders, environments, broken links and pipes are left out; a named file is read whatever it is called."""
+    bad = "import anyio\nscope = anyio.CancelScope()\n"
+    for name in (".hidden/a.py", "environment/lib/b.py", "own/c.py", "own/script"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(bad)
+    (tmp_path / "environment/pyvenv.cfg").touch()
+    (tmp_path / "own/folder.py").mkdir()
+    (tmp_path / "own/link.py").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "own/pipe.py")
+    assert list(python_files([tmp_path])) == [tmp_path / "own/c.py"]
+    assert list(python_files([tmp_path / ".hidden"])) == [tmp_path / ".hidden/a.py"]
+    assert lint(tmp_path / "own/script")[0] == 1
+
+
+def test_where_there_is_nothing_to_check_it_does_not_say_that_all_is_well(tmp_path: Path) -> None:
+    notebook = tmp_path / "a.ipynb"
+    notebook.write_text("{}")
+    assert lint(tmp_path) == (2, "", f"there are no Python files in {tmp_path}\n")
+    said = f"a notebook is no Python file, export it as a script first: {notebook}\n"
+    assert lint(notebook) == (2, "", said)
+
+
+@pytest.mark.parametrize(
+    ("content", "finding"),
+    [
+        (b'# -*- coding: latin-1 -*-\nx = "caf\xe9"\n', ""),
+        (b"\xef\xbb\xbfx = 1\n", ""),
+        (b"import asyncio\r\nasync def f(): asyncio.create_task(g())  # heaveto: allow raw-tasks CRLF\r\n", ""),
+        (b'x = "caf\xe9"\n', "1: syntax "),
+        (b"# -*- coding: klingon -*-\n", "1: syntax unknown encoding"),
+        (b"x = 1\0\n", "1: syntax source code string cannot contain null bytes"),
+        (b"\nprint 'Python 2'\n", "2: syntax Missing parentheses"),
+        (b"x = " + b"+".join([b"1"] * 50_000), "1: syntax "),
+        (b"x = " + b"(" * 300 + b")" * 300, "1: syntax "),
+    ],
+    ids=["latin-1", "mark", "crlf", "no utf-8", "no such encoding", "null", "Python 2", "long", "deep"],
+)
+def test_a_file_that_is_no_python_is_told_by_its_name(tmp_path: Path, content: bytes, finding: str) -> None:
+    path = tmp_path / "program.py"
+    path.write_bytes(content)
+    found = [str(each) for each in check_file(path)]
+    assert len(found) == bool(finding)
+    for each in found:
+        assert each.startswith(f"{path}:{finding}")
+
+
+def test_a_file_that_cannot_be_read_is_told_and_the_others_are_checked(tmp_path: Path) -> None:
+    (finding,) = check_file(tmp_path / "gone.py")
+    assert str(finding) == f"{tmp_path / 'gone.py'}:1: unreadable No such file or directory"
 
 
 def lint(*paths: Path) -> tuple[int, str, str]:

@@ -32,6 +32,7 @@ __all__ = ["Scope", "check_stop", "current_cause", "deadline", "need", "pending_
 
 _current: ContextVar[Scope | None] = ContextVar("heaveto_scope", default=None)
 _order = itertools.count()
+PASSED = -1  # the order of a passed deadline: before any stop by hand of the same time
 
 
 class Stopped(NamedTuple):
@@ -92,7 +93,8 @@ class Scope:
         stop, self._over = self._latch(), True
         if self._moving is not None:
             self._moving.close()
-        if stop and error is not None and not _is_a_stop(error):
+        stopping = stop and (stop.order == PASSED or self.native.cancel_called)  # asyncio's has not noticed a deadline yet
+        if stop and stopping and error is not None and not _is_a_stop(error):
             error.add_note(f"while stopping: {stop.cause}")  # an error in the clean-up does not hide the cause
         swallowed = bool(self.native.__exit__(kind, error, traceback))
         if stop and self.native.cancelled_caught and not self._quiet:
@@ -157,7 +159,7 @@ class Scope:
 
     def _latch(self) -> Stopped | None:
         if self._stop is None and not self._over and self._until != math.inf and self._clock() >= self._until:
-            self._stop = Stopped(self._until, -1, self._late or DeadlinePassed(self._seconds))
+            self._stop = Stopped(self._until, PASSED, self._late or DeadlinePassed(self._seconds))
         return self._stop
 
 

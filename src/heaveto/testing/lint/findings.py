@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import tokenize
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,23 +31,48 @@ class Finding:
 
 
 def python_files(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files named and those below the folders named, sorted within each."""
+    """The files named and those below the folders named, sorted within each; nothing of hidden folders and environments.
+
+    Raises:
+        OSError: A folder cannot be read.
+    """
     for path in paths:
-        yield from sorted(path.rglob("*.py")) if path.is_dir() else [path]
+        yield from sorted(_below(path)) if path.is_dir() else [path]
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for place, folders, names in os.walk(folder, onerror=_raise):
+        folders[:] = [name for name in folders if name[0] != "." and not Path(place, name, "pyvenv.cfg").exists()]
+        files = (Path(place, name) for name in names if name.endswith(".py"))
+        yield from (file for file in files if file.is_file())  # no broken link, and no pipe, on which we would wait
+
+
+def _raise(error: OSError) -> None:
+    raise error
 
 
 def check_file(path: Path) -> list[Finding]:
-    """What the rules find in a file."""
-    return check_source(path.read_text(encoding="utf-8"), str(path))
+    """What the rules find in a file; when it cannot be read as Python, that."""
+    try:
+        with tokenize.open(path) as file:  # in the encoding that it says it has
+            text = file.read()
+    except (SyntaxError, UnicodeDecodeError) as error:
+        return [Finding(str(path), 1, "syntax", str(error))]
+    except OSError as error:
+        return [Finding(str(path), 1, "unreadable", error.strerror or str(error))]
+    return check_source(text, str(path))
 
 
 def check_source(text: str, path: str = "<text>") -> list[Finding]:
     """What the rules find in a program, in the order of its lines."""
     try:
-        source = Source(text)
+        return sorted(_findings(Source(text), path))
     except SyntaxError as error:
         return [Finding(path, error.lineno or 1, "syntax", error.msg)]
-    return sorted(_findings(source, path))
+    except (tokenize.TokenError, ValueError) as error:  # Python 3.11 says it of some texts
+        return [Finding(path, 1, "syntax", str(error))]
+    except RecursionError:
+        return [Finding(path, 1, "syntax", "an expression that is nested too deeply to be read")]
 
 
 def _findings(source: Source, path: str) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
-from .source import Function, Source, below, last_part
+from .source import NESTED, Function, Source, below, last_part
 
 __all__ = ["RULES", "Found", "Rule"]
 
@@ -23,9 +23,12 @@ Rule: TypeAlias = Callable[[Source], Iterator[Found]]
 RAW_GROUPS = {
     "anyio.create_task_group",
     "asyncio.TaskGroup",
+    "asyncio.as_completed",
     "asyncio.create_task",
     "asyncio.ensure_future",
     "asyncio.gather",
+    "asyncio.run_coroutine_threadsafe",
+    "asyncio.shield",
     "trio.lowlevel.spawn_system_task",
     "trio.open_nursery",
 }
@@ -87,8 +90,8 @@ def scope_not_entered(source: Source) -> Iterator[Found]:
         for node in nodes:
             if isinstance(node, ast.Expr):
                 made, kept = node.value, False
-            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                made, kept = node.value, node.targets[0].id in loaded
+            elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value and (names := _names_set(node)):
+                made, kept = node.value, bool(names & loaded)
             else:
                 continue
             if not kept and _is_ours(source.called(made), OUR_SCOPES):
@@ -121,6 +124,8 @@ def swallowed_stop(source: Source) -> Iterator[Found]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.ExceptHandler) and _catches_cancellation(source, node) and not _always_raises(node.body):
             yield _first_line(node, "this handler may swallow a cancellation; let every path end in `raise`")
+        elif _suppressed(source, node) & CANCELLATIONS:
+            yield _first_line(node, "`suppress` swallows a cancellation here; name the errors that you expect")
 
 
 def timeout_parameter(source: Source) -> Iterator[Found]:
@@ -144,23 +149,35 @@ def broad_except(source: Source) -> Iterator[Found]:
         if isinstance(node, ast.ExceptHandler):
             broad = "Exception" in _caught(source, node) and not _always_raises(node.body)
         else:
-            broad = last_part(source.called(node)) == "suppress" and _suppresses_all(source, node)
+            broad = "Exception" in _suppressed(source, node)
         if broad and not _boundary_reason(source.comments.get(node.lineno, "")):  # type: ignore[attr-defined]
             yield _first_line(node, "catches every error; name the ones you expect, or say `# boundary: why all end here`")
 
 
 def oserror_around_await(source: Source) -> Iterator[Found]:
     for node in ast.walk(source.tree):
-        if not isinstance(node, ast.Try) or not any(_waits(each) for each in below(node.body)):
+        if not isinstance(node, ast.Try | ast.TryStar | ast.With) or not any(_waits(each) for each in below(node.body)):
             continue
-        for handler in node.handlers:
-            caught = {last_part(name) for name in _caught(source, handler)}
-            if caught & STOPS:
-                break
-            if caught & OS_ERRORS and not _always_raises(handler.body):
-                yield _first_line(
-                    handler, "a passed deadline is an OSError too; keep the await out of this `try`, or catch Stop first"
-                )
+        if isinstance(node, ast.With):
+            suppresses = any(_suppressed(source, item.context_expr) & OS_ERRORS for item in node.items)
+            taker: ast.AST | None = node if suppresses else None
+        else:
+            taker = _takes_stops(source, node.handlers)
+        if taker is not None:
+            yield _first_line(
+                taker, "a passed deadline is an OSError too; keep the await out of this block, or catch Stop first"
+            )
+
+
+def _takes_stops(source: Source, handlers: Iterable[ast.ExceptHandler]) -> ast.ExceptHandler | None:
+    """The handler that takes a stop for an OSError; None where there is none, or an earlier one has it."""
+    for handler in handlers:
+        caught = {last_part(name) for name in _caught(source, handler)}
+        if caught & STOPS:
+            return None
+        if caught & OS_ERRORS and not _always_raises(handler.body):
+            return handler
+    return None
 
 
 def error_text(source: Source) -> Iterator[Found]:
@@ -231,6 +248,13 @@ def _names_in(node: ast.AST) -> Iterator[str]:
     return (each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load))
 
 
+def _names_set(node: ast.Assign | ast.AnnAssign) -> set[str]:
+    """The variables that an assignment sets; none when it sets something else, too, which may be used elsewhere."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    names = {target.id for target in targets if isinstance(target, ast.Name)}
+    return names if all(isinstance(target, ast.Name) for target in targets) else set()
+
+
 def _caught(source: Source, handler: ast.ExceptHandler) -> set[str]:
     if handler.type is None:
         return {"BaseException"}
@@ -244,8 +268,8 @@ def _catches_cancellation(source: Source, handler: ast.ExceptHandler) -> bool:
 
 
 def _always_raises(body: list[ast.stmt]) -> bool:
-    """Whether every path through a handler ends in `raise`. A loop's `break` and `continue` count as leaving it."""
-    if any(isinstance(node, ast.Return | ast.Break | ast.Continue) for node in below(body)):
+    """Whether every path through a handler ends in `raise`."""
+    if any(_leaves(each) for each in body):
         return False
     match body[-1]:
         case ast.Raise():
@@ -256,6 +280,15 @@ def _always_raises(body: list[ast.stmt]) -> bool:
             return _always_raises(inner)
         case _:
             return False
+
+
+def _leaves(node: ast.AST, *, in_loop: bool = False) -> bool:
+    """Whether something in it may leave the handler that it is in, other than by raising."""
+    if isinstance(node, ast.Return) or (isinstance(node, ast.Break | ast.Continue) and not in_loop):
+        return True
+    in_loop = in_loop or isinstance(node, ast.For | ast.AsyncFor | ast.While)
+    inner = () if isinstance(node, NESTED) else ast.iter_child_nodes(node)
+    return any(_leaves(each, in_loop=in_loop) for each in inner)
 
 
 def _waits(node: ast.AST) -> bool:
@@ -288,8 +321,12 @@ def _shields(node: ast.AST) -> bool:
     )
 
 
-def _suppresses_all(source: Source, node: ast.AST) -> bool:
-    return isinstance(node, ast.Call) and any(source.name(each) in ("Exception", "BaseException") for each in node.args)
+def _suppressed(source: Source, node: ast.AST) -> set[str]:
+    """What a call of `suppress` swallows; nothing for anything else."""
+    if not isinstance(node, ast.Call) or last_part(source.called(node)) != "suppress":
+        return set()
+    named = {source.name(each) or source.called(each) for each in node.args}
+    return named | ({"BaseException"} if "anyio.get_cancelled_exc_class" in named else set())
 
 
 def _boundary_reason(comment: str) -> str:

@@ -8,7 +8,7 @@ import tokenize
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-__all__ = ["Function", "Source", "below", "last_part"]
+__all__ = ["NESTED", "Function", "Source", "below", "last_part"]
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
