@@ -12,7 +12,7 @@ INSTALLED = $(VENV)/.installed
 DEVELOPING = $(VENV)/.developing
 CODE = src tests benchmarks
 
-.PHONY: help install demo test lint reference pydantics faults stops loops wire bytes mutants bench bench-repair clean
+.PHONY: help install demo test lint reference pydantics faults stops loops wire bytes crashes mutants bench bench-repair clean
 
 help:
 	@echo "make demo          repair a small broken project, without a key and without the network"
@@ -25,6 +25,7 @@ help:
 	@echo "make loops         the tests of what waits, on uvloop and with eager tasks"
 	@echo "make wire          recorded replies of model APIs decoded in every way"
 	@echo "make bytes         streams closed, reset, stalled and split at every byte"
+	@echo "make crashes       processes killed around every journal write and every effect, and what becomes of their runs"
 	@echo "make mutants       the ground floor broken in small ways, one at a time: its tests must notice"
 	@echo "make bench         speed and memory beside a bare loop"
 	@echo "make bench-repair  how many broken projects the offline model repairs"
@@ -67,6 +68,10 @@ wire: $(DEVELOPING)
 
 bytes: $(DEVELOPING)
 	$(BIN)/python tests/wire/every_byte.py $(ARGS)
+
+# ARGS="--all" kills at every pair of points, ARGS="--replay plain asyncio 17 3" at one.
+crashes: $(DEVELOPING)
+	$(BIN)/python tests/crashes/crashes.py $(ARGS)
 
 mutants: $(DEVELOPING)
 	$(BIN)/python benchmarks/mutants.py $(ARGS)

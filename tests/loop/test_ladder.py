@@ -263,6 +263,29 @@ async def test_the_ladder_comes_before_the_calls_that_follow(drive: Any) -> None
     assert [answer.content for answer in driven.answers] == ["it is there", "written"]
 
 
+async def test_a_person_is_asked_only_about_what_no_rung_can_tell(drive: Any) -> None:
+    """Whatever the order of the calls: the one behind it has a check, which settles it."""
+
+    async def check(call: Call, arguments: Any) -> Check:
+        return Check("done", "it is there")
+
+    @tool(effect="write", alone=False)
+    async def shout(call: Call) -> str:
+        """Shout."""
+        raise OutcomeUnknown("shout", call.call_id)
+
+    @tool(effect="write", alone=False, check=check)
+    async def pay(call: Call) -> str:
+        """Pay."""
+        raise OutcomeUnknown("pay", call.call_id)
+
+    asked = calls(("shout", {}), ("pay", {}))
+    driven = await drive(asked, tools=[shout, pay])
+    assert driven.outcome.kind == "waiting"
+    assert [(each.name, each.by) for each in driven.resolved] == [("pay", "check")]
+    assert driven.records[-1].unresolved == (f"shout ({asked.message.tool_calls[0].id})",)
+
+
 async def test_a_stop_during_a_look_decides_nothing(drive: Any, fake_clock: FakeClock) -> None:
     box = Outbox()
 

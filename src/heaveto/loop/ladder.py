@@ -61,17 +61,21 @@ async def settle(log: Log, toolbox: Toolbox) -> None:
     """Settle each call in doubt by the first rung that can, writing each verdict down.
 
     Raises:
-        OutcomeUnknown: No rung could tell about this call; the run waits for a person. Those before it are settled.
+        OutcomeUnknown: No rung could tell about this call; the run waits for a person. All that can be settled are.
         Stop: The run is being stopped; no look begins after that.
     """
+    waiting: list[OutcomeUnknown] = []
     for entry in log.state.in_doubt():
         raise_pending_stop()
         case = Case(entry, toolbox.tools.get(entry.call.name), log, toolbox)
         verdict = await _first_verdict(case)
         if verdict is None:
-            raise OutcomeUnknown(entry.call.name, entry.call.id, case.why)
+            waiting.append(OutcomeUnknown(entry.call.name, entry.call.id, case.why))
+            continue
         log.add(verdict)
         await log.commit()
+    if waiting:
+        raise waiting[0]
 
 
 async def _first_verdict(case: Case) -> Verdict:

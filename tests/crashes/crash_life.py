@@ -1,0 +1,196 @@
+"""One process of a run. Those that are to be killed are forked from a warm parent, and kill themselves at a point."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import sqlite3
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import anyio
+from crash_outside import NOTES, Note, Outside, read_notes
+from crash_scenarios import FILE_AT_THE_START, SCENARIOS, TOOLS, Scenario, Speaker, World, enter
+
+from heaveto.causes import Stop
+from heaveto.errors import RunNotFound
+from heaveto.journal import SqliteStore
+from heaveto.journal.records import Record, decode_record
+from heaveto.loop import Outcome
+from heaveto.retry import RetryPolicy
+from heaveto.runs import Agent, read_state, resolve_call
+from heaveto.testing.clocks import Backend, FakeClock
+
+__all__ = ["BACKENDS", "RUN", "Left", "begin", "live", "live_and_die", "warm_up"]
+
+T = TypeVar("T")
+
+BACKENDS: tuple[Backend, ...] = ("asyncio", "trio")
+RUN = "run"
+JOURNAL, WORK = "journal.db", "work"
+HANG_SECONDS = 60  # real ones
+MOST_DRIVES = 12  # of one process
+
+
+class KilledStore(SqliteStore):
+    """Its process may be killed before each write, in the middle of its transaction, and after it."""
+
+    def __init__(self, path: Path, outside: Outside) -> None:
+        super().__init__(path)
+        self._outside = outside
+
+    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        outside, name = self._outside, getattr(work, "func", work).__name__
+
+        def interrupted(connection: sqlite3.Connection) -> T:
+            result = work(connection)
+            outside.reach(f"in the transaction of {name}")
+            return result
+
+        outside.reach(f"before {name}")
+        result = await super()._write(interrupted)
+        if name == "append":
+            outside.note("acked", number=int(str(result)))
+        outside.reach(f"after {name}")
+        return result
+
+
+@dataclass(frozen=True)
+class Left:
+    """What a process left behind."""
+
+    records: list[Record]
+    notes: list[Note]
+    file: str
+
+    @classmethod
+    def of(cls, folder: Path) -> Left:
+        return cls(_records(folder / JOURNAL), read_notes(folder / NOTES), (folder / WORK / "a.txt").read_text())
+
+
+def begin(folder: Path) -> None:
+    """An empty world."""
+    work = folder / WORK
+    work.mkdir(parents=True)
+    (work / "a.txt").write_text(FILE_AT_THE_START)
+
+
+def warm_up(folder: Path) -> None:
+    """Load and build here what each process would have to: a few whole lives."""
+    for backend in BACKENDS:
+        for name in ("plain", "edits"):
+            begin(folder / f"{name} {backend}")
+            live(SCENARIOS[name], folder / f"{name} {backend}", backend)
+    gc.freeze()
+
+
+def live_and_die(scenario: Scenario, folder: Path, backend: Backend, kill_at: int) -> None:
+    """Drive the run in a process of its own, which kills itself at a point.
+
+    Raises:
+        AssertionError: It did not.
+    """
+    child = os.fork()
+    if not child:
+        gc.disable()
+        try:
+            live(scenario, folder, backend, kill_at=kill_at)
+        except BaseException:  # it must not go on as a second parent
+            Outside(folder).note("broke", text=traceback.format_exc())
+        os._exit(1)
+    _, status = os.waitpid(child, 0)
+    if not os.WIFSIGNALED(status) or os.WTERMSIG(status) != signal.SIGKILL:
+        raise AssertionError(f"it was not killed: {read_notes(folder / NOTES)[-1]}")
+
+
+def live(scenario: Scenario, folder: Path, backend: Backend, *, kill_at: int = 0) -> int:
+    """Drive the run in this process until it has ended; returns how many points that had."""
+    signal.signal(signal.SIGALRM, _hang)
+    signal.alarm(HANG_SECONDS)
+    outside = Outside(folder, kill_at)
+    try:
+        _repeat_trio()
+        FakeClock(backend).run(_whole_life, scenario, folder, outside)
+    finally:
+        signal.alarm(0)
+        outside.close()
+    return outside.points
+
+
+def _hang(signum: int, frame: object) -> None:
+    raise AssertionError(f"it hangs: more than {HANG_SECONDS} s")
+
+
+def _repeat_trio() -> None:
+    """Trio runs the tasks that are ready in a random order; these are the names by which it can be made to repeat it."""
+    scheduler = sys.modules.get("trio._core._run")
+    if scheduler is not None:
+        vars(scheduler)["_ALLOW_DETERMINISTIC_SCHEDULING"] = True
+        vars(scheduler)["_r"].seed(1)
+
+
+async def _whole_life(scenario: Scenario, folder: Path, outside: Outside) -> None:
+    first = not outside.notes()
+    outside.note("lived")
+    store = KilledStore(folder / JOURNAL, outside)
+    world = enter(outside, first_life=first)
+    agent = Agent(
+        model=Speaker(scenario, outside),
+        tools=TOOLS,
+        store=store,
+        folder=folder / WORK,
+        retry=RetryPolicy(base_seconds=0),
+        on_unknown=scenario.on_unknown,
+    )
+    stop_after = scenario.stop_after if first else None
+    for _ in range(MOST_DRIVES):
+        outcome = await _drive(agent, store, stop_after)
+        stop_after = None
+        if outcome is None or outcome.kind == "answered" or (outcome.kind == "waiting" and not scenario.person):
+            await store.aclose()
+            return
+        if outcome.kind == "waiting":
+            await _decide(store, world)
+    raise AssertionError("the run never ends")
+
+
+async def _drive(agent: Agent, store: SqliteStore, stop_after: tuple[float, Stop] | None) -> Outcome | None:
+    """One drive; None where there is nothing left to do."""
+    opened: Any
+    try:
+        state = await read_state(store, RUN)
+    except RunNotFound:
+        opened = agent.start("go", run_id=RUN)
+    else:
+        if state.finished is not None and state.finished.outcome == "answered":
+            return None
+        opened = agent.reopen(RUN)
+    async with opened as run:
+        if stop_after is None:
+            return await run.wait()
+        seconds, cause = stop_after
+        with anyio.move_on_after(seconds):
+            return await run.wait()
+        run.cancel(cause)
+        return await run.wait()
+
+
+async def _decide(store: SqliteStore, world: World) -> None:
+    """What a person does who is asked: look at the world, and say what is there."""
+    for entry in (await read_state(store, RUN)).in_doubt():
+        done = world.was_done(entry.call.id)
+        world.outside.note("decided", entry.call.id, "done" if done else "again")
+        await resolve_call(store, RUN, entry.call.id, "done" if done else "again")
+
+
+def _records(path: Path) -> list[Record]:
+    if not path.exists():
+        return []
+    with closing(sqlite3.connect(path)) as connection:
+        return [decode_record(body) for (body,) in connection.execute("SELECT body FROM entry ORDER BY place")]

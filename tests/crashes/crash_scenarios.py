@@ -1,0 +1,217 @@
+"""The runs that `make crashes` kills: what the model says, what the tools do to the world, and what stops the first drive.
+
+The model looks at nothing but the conversation, so it does the same in a fresh process. Time is fake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Literal
+
+import anyio
+import msgspec
+from crash_outside import Outside
+
+from heaveto.causes import Cancelled, Shutdown, Stop
+from heaveto.errors import APIError
+from heaveto.messages import AssistantMessage, Reply, Usage
+from heaveto.models import Request
+from heaveto.testing.scripted_model import ScriptedModel, ScriptedStream, calls
+from heaveto.tools import Call, Check, Tool, tool
+from heaveto.tools.files import edit_file, read_file
+
+__all__ = [
+    "ANSWER",
+    "FILE_AT_THE_END",
+    "FILE_AT_THE_START",
+    "SCENARIOS",
+    "TOOLS",
+    "Scenario",
+    "Speaker",
+    "World",
+    "cost_of",
+    "enter",
+]
+
+ANSWER = "all is done"
+FILE_AT_THE_START, FILE_AT_THE_END = "start\nend\n", "start\none\ntwo\nend\n"
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One run.
+
+    Attributes:
+        busy: How often the model's side refuses the first attempts at the second turn, in each process.
+        stop_after: When the first drive is stopped, in seconds of it, and by what.
+        person: Whether somebody decides about calls that nobody knows the outcome of.
+    """
+
+    name: str
+    replies: Sequence[Reply]
+    busy: int = 0
+    stop_after: tuple[float, Stop] | None = None
+    person: bool = True
+    on_unknown: Literal["wait", "tell_model"] = "wait"
+
+    @property
+    def turns(self) -> int:
+        return len(self.replies) + 1
+
+
+def cost_of(turn: int) -> Decimal:
+    """A decimal place for each turn, so that the sum says which were counted, and how often."""
+    return Decimal(1).scaleb(-turn)
+
+
+@dataclass
+class World:
+    """What the tools of this process act on. There is one, so that a warm parent can make the tools once for all."""
+
+    outside: Outside
+    first_life: bool = True
+
+    def was_done(self, call_id: str) -> bool:
+        return any(note.what == "effect" and note.name == call_id for note in self.outside.notes())
+
+    async def do(self, call: Call, effect: str = "", *, seconds: float = 0.5) -> str:
+        self.outside.note("ran", call.call_id, call.tool)
+        self.outside.reach(f"before the effect of {call.tool}")
+        await anyio.sleep(0.5)
+        if effect:
+            self.outside.note("effect", call.call_id, effect)
+            self.outside.reach(f"after the effect of {call.tool}")
+        await anyio.sleep(seconds)
+        return f"{call.tool}: {effect or 'seen'}"
+
+
+here: World
+
+
+def enter(outside: Outside, *, first_life: bool) -> World:
+    """The world of this process."""
+    global here
+    here = World(outside, first_life)
+    return here
+
+
+async def _check(call: Call, arguments: Any) -> Check:
+    here.outside.reach(f"in the check of {call.tool}")
+    await anyio.sleep(0.1)
+    return Check("done", f"{call.tool}: it is there") if here.was_done(call.call_id) else Check("not_done", "nothing there")
+
+
+@tool(effect="read")
+async def look(what: str, call: Call) -> str:
+    """Look at something."""
+    return await here.do(call)
+
+
+@tool(effect="idempotent")
+async def put(what: str, call: Call) -> str:
+    """Put something in its place, where it may be already."""
+    return await here.do(call, f"put {what}")
+
+
+@tool(effect="write", check=_check)
+async def pay(what: str, call: Call) -> str:
+    """Pay for something, and leave a trace of it."""
+    return await here.do(call, f"paid {what}")
+
+
+@tool(effect="write", check=_check, alone=False)
+async def post(what: str, call: Call) -> str:
+    """Post something, beside others."""
+    return await here.do(call, f"posted {what}")
+
+
+@tool(effect="write")
+async def shout(what: str, call: Call) -> str:
+    """Shout something, which leaves no trace."""
+    return await here.do(call, f"shouted {what}")
+
+
+@tool(effect="write", alone=False)
+async def brew(what: str, call: Call) -> str:
+    """Brew something, which takes a minute in the first life."""
+    return await here.do(call, f"brewed {what}", seconds=60 if here.first_life else 0.5)
+
+
+class Pointed:
+    """A tool whose process may be killed just before it runs and just after."""
+
+    def __init__(self, inner: Tool) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def run(self, call: Call, arguments: Mapping[str, Any]) -> str:
+        outside = here.outside
+        outside.note("ran", call.call_id, call.tool)
+        outside.reach(f"before {call.tool}")
+        text = await self._inner.run(call, arguments)
+        outside.reach(f"after {call.tool}")
+        return text
+
+
+TOOLS: Sequence[Any] = (look, put, pay, post, shout, brew, *map(Pointed, (read_file, edit_file)))
+
+
+class Speaker(ScriptedModel):
+    """Says what the scenario's conversation comes to next."""
+
+    def __init__(self, scenario: Scenario, outside: Outside) -> None:
+        super().__init__((), name="speaker", pause_seconds=0.1)
+        self._scenario, self._outside, self._busy = scenario, outside, scenario.busy
+
+    @asynccontextmanager
+    async def stream(self, request: Request) -> AsyncIterator[ScriptedStream]:
+        turn = sum(isinstance(message, AssistantMessage) for message in request.transcript) + 1
+        self._outside.note("asked", number=turn)
+        self._outside.reach("after the model was asked")
+        await anyio.sleep(0.1)
+        if turn == 2 and self._busy:
+            self._busy -= 1
+            self._outside.note("refused", number=turn)
+            raise APIError("p", 503, "busy")
+        yield ScriptedStream(self._reply(turn), 0.1)
+        self._outside.reach("after the model replied")
+
+    def _reply(self, turn: int) -> Reply:
+        said = self._scenario.replies
+        answer = Reply(message=AssistantMessage(ANSWER), finish="answer")
+        reply = said[turn - 1] if turn <= len(said) else answer
+        return msgspec.structs.replace(reply, usage=Usage(input_tokens=100, output_tokens=10, cost_usd=cost_of(turn)))
+
+
+def _each(*asked: tuple[str, str]) -> Reply:
+    return calls(*((name, {"what": what}) for name, what in asked))
+
+
+def _edit(old: str, new: str) -> Reply:
+    return calls(("edit_file", {"path": "a.txt", "old": old, "new": new}))
+
+
+_MIXED = (_each(("pay", "rent"), ("look", "d"), ("shout", "hey")), _each(("put", "x"), ("pay", "tax")))
+
+
+def _scenarios() -> Sequence[Scenario]:
+    return (
+        Scenario("plain", [_each(("look", "a")), _each(("pay", "rent")), _each(("put", "x")), _each(("shout", "hey"))]),
+        Scenario("parallel", [_each(*((name, what) for what in "abc" for name in ("look", "post"))), _each(("look", "z"))]),
+        Scenario("retry", _MIXED, busy=2),
+        Scenario("cancel", _MIXED, stop_after=(2.9, Cancelled("lunch", "ada"))),
+        Scenario(
+            "shutdown", [_each(("brew", "tea"), ("post", "a")), _each(("put", "x"))], stop_after=(1.2, Shutdown("SIGTERM"))
+        ),
+        Scenario("edits", [_edit("end", "two\nend"), _edit("two", "one\ntwo"), calls(("read_file", {"path": "a.txt"}))]),
+        Scenario("told", _MIXED, on_unknown="tell_model"),
+        Scenario("nobody", _MIXED, person=False),
+    )
+
+
+SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _scenarios()}
