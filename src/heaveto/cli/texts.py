@@ -93,6 +93,7 @@ def closing_lines(finished: RunFinished, run_id: str) -> list[str]:
     why = head if finished.outcome == "answered" else f"{head}: {printable(finished.why)}"
     lines = [why, f"  cost: {cost_text(finished.spend)}"]
     lines += [f"  outcome unknown: {printable(call)}" for call in finished.unresolved]
+    lines += [f"  did not heed the stop: {printable(what)}" for what in finished.abandoned]
     lines.append(f"  {_next_step(finished, run_id)}")
     return lines
 

@@ -127,7 +127,11 @@ class ToolStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class ToolFinished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool.finished"):
-    """A call ended. `content` is what the model reads; `error` is for people, with the traceback's last lines of a crash."""
+    """A call ended. `content` is what the model reads; `error` is for people, with the traceback's last lines of a crash.
+
+    Attributes:
+        abandoned: What did not heed the stop and was left to itself: "thread send", "task fetch".
+    """
 
     call_id: str
     name: str
@@ -135,6 +139,7 @@ class ToolFinished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     content: str
     seconds: float = 0.0
     error: dict[str, Any] | None = None
+    abandoned: tuple[str, ...] = ()
 
 
 class ToolResolved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool.resolved"):
@@ -164,6 +169,7 @@ class RunFinished(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
         cause: The stop or the error as data, with its code and its chain; None when the model answered.
         seconds: The time driven, over all resumes.
         unresolved: The calls that nobody knows the outcome of, as "tool (call id)".
+        abandoned: What did not heed a stop and was left to itself, over all resumes, as "thread send (call id)".
     """
 
     outcome: str
@@ -176,6 +182,7 @@ class RunFinished(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
     resumable: bool = False
     unresolved: tuple[str, ...] = ()
     exit_status: int = 0
+    abandoned: tuple[str, ...] = ()
 
 
 Record: TypeAlias = (

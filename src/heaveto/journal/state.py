@@ -101,6 +101,7 @@ class RunState:
         seconds: The time that earlier drives took.
         said_meanwhile: What was said while calls were open; it follows on their answers.
         finished: How the last drive ended; None while one is under way, or when it was killed.
+        abandoned: What did not heed a stop and was left to itself, as "thread send (call id)".
     """
 
     started: RunStarted
@@ -116,6 +117,7 @@ class RunState:
     said_meanwhile: list[UserMessage] = field(default_factory=list)
     answer: str | None = None
     finished: RunFinished | None = None
+    abandoned: list[str] = field(default_factory=list)
 
     @property
     def run_id(self) -> str:
@@ -206,6 +208,7 @@ class RunState:
         entry = self._step(record.call_id, "result" if record.ending in SETTLED else "no_result")
         entry.answer = ToolMessage(record.call_id, record.name, record.content, record.ending)
         entry.unknown_results += record.ending == "unknown"
+        self.abandoned += [f"{what} ({record.call_id})" for what in record.abandoned]
         if entry.state == "in_doubt":
             entry.why_in_doubt = (record.error or {}).get("text") or record.content
         self._close_reply()

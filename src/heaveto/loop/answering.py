@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
+import msgspec
 
 from ..causes import Stop, StoppedFromOutside, ToolTimeout, to_data
 from ..errors import ApprovalNeeded, Denied, ToolFatal
 from ..journal.records import ToolFinished, ToolStarted
 from ..journal.state import CallEntry
 from ..messages import ToolCall
-from ..scopes import current_cause, deadline, loop_waker, pending_cause, tasks
+from ..scopes import abandonments, current_cause, deadline, loop_waker, pending_cause, tasks
 from ..tools import Call, Effect, Tool, running
 from .events import ToolProgress, ToolRunning
 from .log import Log
@@ -141,15 +142,16 @@ class Answering:
             self._begun.add(ready.asked.id)
             self._log.tell(ToolRunning(ready.asked.id, ready.asked.name, ready.asked.arguments))
             started = anyio.current_time()
-            try:
-                with time_limit(ready.tool), running(ready.call):
-                    content = await ready.tool.run(ready.call, ready.arguments)
-            except Exception as error:  # boundary: a tool's bug must not end the run
-                self._log.add(self._raised(ready, error, anyio.current_time() - started))
-                return
-            except BaseException as error:  # a stop, or the program leaves
-                self._log.add(_stopped(ready, _cause_of(error), anyio.current_time() - started))
-                raise
+            with abandonments() as left:
+                try:
+                    with time_limit(ready.tool), running(ready.call):
+                        content = await ready.tool.run(ready.call, ready.arguments)
+                except Exception as error:  # boundary: a tool's bug must not end the run
+                    self._log.add(_with(left, self._raised(ready, error, anyio.current_time() - started)))
+                    return
+                except BaseException as error:  # a stop, or the program leaves
+                    self._log.add(_with(left, _stopped(ready, _cause_of(error), anyio.current_time() - started)))
+                    raise
             seconds = round(anyio.current_time() - started, 4)
             self._log.add(
                 ToolFinished(call_id=ready.asked.id, name=ready.asked.name, ending="ok", content=content, seconds=seconds)
@@ -236,6 +238,15 @@ def _stopped(ready: Ready, cause: BaseException, seconds: float) -> ToolFinished
         seconds=round(seconds, 4),
         error=to_data(cause),
     )
+
+
+def _with(left: Sequence[str], finished: ToolFinished) -> ToolFinished:
+    """The result of a call, with what it left behind; a thread may still be at work, a task is not."""
+    if not left:
+        return finished
+    at_work = "may still be at work" if any(what.startswith("thread") for what in left) else "was left to itself"
+    content = f"{finished.content}; it did not heed the stop and {at_work}"
+    return msgspec.structs.replace(finished, content=content, abandoned=tuple(left))
 
 
 def _joined(errors: Sequence[ToolFatal]) -> Exception:

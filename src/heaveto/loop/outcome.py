@@ -91,6 +91,7 @@ class Report:
         messages: The conversation; each call has its one answer, but for those in `pending`.
         pending: Calls that are still to be run, or whose outcome nobody knows.
         seconds: The time driven, over all resumes.
+        abandoned: What did not heed a stop and was left to itself: "thread send (call id)", "task fetch (call id)".
     """
 
     run_id: str
@@ -100,6 +101,7 @@ class Report:
     messages: tuple[Message, ...] = ()
     pending: tuple[ToolCall, ...] = ()
     resumable: bool = False
+    abandoned: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, state: RunState, *, resumable: bool) -> Report:
@@ -111,6 +113,7 @@ class Report:
             messages=tuple(state.conversation()),
             pending=tuple(entry.call for entry in state.open_calls.values() if entry.state != "settled"),
             resumable=resumable,
+            abandoned=tuple(state.abandoned),
         )
 
 
@@ -168,6 +171,7 @@ def conclude(state: RunState, error: BaseException | None, seconds: float) -> Ru
         resumable=is_resumable(error),
         unresolved=tuple(f"{entry.call.name} ({entry.call.id})" for entry in state.in_doubt() if entry.may_have_changed),
         exit_status=exit_status_of(error),
+        abandoned=tuple(state.abandoned),
     )
 
 

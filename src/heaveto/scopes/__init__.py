@@ -1,10 +1,13 @@
 """The ground floor: scopes that are stopped with a cause, and waiting that gives up well. Standard library and AnyIO only.
 
 `scope.py` what is stopped, and why; `groups.py` tasks; `finishing.py` the two ways out of a stop; `threads.py` sync code
-beside the loop; `foreign.py` code made for asyncio; `callbacks.py` a stop that calls back; `moving_limit.py` a deadline that
-moves often; `slots.py` and `rate_limit.py` waiting for a turn; `clock.py` the two clocks.
+beside the loop; `apart.py` async code that may not heed a stop; `foreign.py` code made for asyncio; `abandoned.py` what was
+left behind; `callbacks.py` a stop that calls back; `moving_limit.py` a deadline that moves often; `slots.py` and
+`rate_limit.py` waiting for a turn; `clock.py` the two clocks.
 """
 
+from .abandoned import abandonments
+from .apart import call_in_task
 from .callbacks import StopCallback, on_stop
 from .clock import loop_waker, outside_the_loop, wall_time
 from .finishing import finish, graced
@@ -26,7 +29,9 @@ __all__ = [
     "Tasks",
     "abandoned_tasks",
     "abandoned_threads",
+    "abandonments",
     "call_foreign",
+    "call_in_task",
     "call_in_thread",
     "check_stop",
     "current_cause",

@@ -15,6 +15,7 @@ import anyio
 import anyio.lowlevel
 
 from ..causes import SaveTimeout, Stop, StoppedFromOutside
+from .abandoned import unfinished
 from .clock import on_trio
 from .groups import unwrapped
 from .scope import Scope, _current
@@ -41,10 +42,11 @@ async def finish(seconds: float, fn: Callable[[*Args], Awaitable[T]], *args: *Ar
             return await fn(*args)
         raise AssertionError("a scope that is not quiet raises")
 
-    if on_trio():
-        return await work()
-    own = asyncio.ensure_future(work())  # heaveto: allow raw-tasks a native cancellation does not reach a task of its own
-    return await _despite_native_cancellation(own)
+    with unfinished():
+        if on_trio():
+            return await work()
+        own = asyncio.ensure_future(work())  # heaveto: allow raw-tasks native cancellations do not reach it
+        return await _despite_native_cancellation(own)
 
 
 async def _despite_native_cancellation(task: asyncio.Future[T]) -> T:

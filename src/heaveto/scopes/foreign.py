@@ -16,6 +16,7 @@ import anyio
 import anyio.lowlevel
 
 from ..causes import Stop, StoppedFromOutside
+from .abandoned import note_abandoned, unfinished
 from .clock import on_trio
 from .scope import current_cause
 
@@ -60,9 +61,11 @@ async def call_foreign(fn: Callable[[*Args], Awaitable[T]], *args: *Args, moment
 
 async def _the_end_of(task: asyncio.Task[T], stop: asyncio.CancelledError, moment: float) -> T:
     """What a task that was cancelled comes to: its result, where it counts; else the stop goes on."""
-    native = await _ended(task, asyncio.get_running_loop().time() + moment)
+    with unfinished():
+        native = await _ended(task, asyncio.get_running_loop().time() + moment)
     if not task.done():
         _abandoned.add(task)
+        note_abandoned(f"task {task.get_name()}")
         task.add_done_callback(_abandoned.discard)
         stop.add_note(f"{task.get_name()} did not end within {moment:g} s of its one cancellation, and is left alone")
     elif not task.cancelled():

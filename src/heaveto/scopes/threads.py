@@ -15,6 +15,7 @@ from typing import Generic, TypeVar, TypeVarTuple
 import anyio
 
 from ..causes import Stop
+from .abandoned import note_abandoned
 from .clock import fake_clock, loop_waker
 from .scope import current_cause
 
@@ -23,6 +24,7 @@ __all__ = ["Handoff", "abandoned_threads", "call_in_thread"]
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
+PREFIX = "heaveto:"  # of the names of our threads
 DELIVERY_TURNS = 20  # of a millisecond: uvloop's timers come that late, and AnyIO starts one that came early again
 
 _abandoned: list[threading.Thread] = []
@@ -99,7 +101,7 @@ async def call_in_thread(fn: Callable[[*Args], T], *args: *Args, moment: float =
         except BaseException as error:  # heaveto: allow swallowed-stop it is raised where the result is awaited
             handoff.fail(error)
 
-    thread = threading.Thread(target=work, name=f"heaveto:{getattr(fn, '__name__', 'call')}", daemon=True)
+    thread = threading.Thread(target=work, name=f"{PREFIX}{getattr(fn, '__name__', 'call')}", daemon=True)
     thread.start()
     try:
         return await handoff.wait()
@@ -111,6 +113,7 @@ async def call_in_thread(fn: Callable[[*Args], T], *args: *Args, moment: float =
             await handoff.arrived()
         if last_moment.cancelled_caught:
             _abandoned.append(thread)
+            note_abandoned(f"thread {thread.name.removeprefix(PREFIX)}")
             handoff.abandon()
         elif current_cause() is not None and not handoff.stopped:  # without a cause it is native, and does not come again
             return handoff.result()

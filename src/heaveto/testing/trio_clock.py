@@ -12,6 +12,8 @@ import trio.abc
 import trio.lowlevel
 import trio.testing
 
+from ..scopes.threads import PREFIX
+
 __all__ = ["HoldingClock", "counting_steps"]
 
 
@@ -79,14 +81,14 @@ def counting_steps(await_seen: Callable[[], None], seed: int) -> Iterator[None]:
 
 
 class _Counter(trio.abc.Instrument):
-    """Counts the steps of the task that made it and of those below it, not those of Trio's own."""
+    """Counts the steps of the task that made it, of those below it, and of those that ours started; not of Trio's own."""
 
     def __init__(self, await_seen: Callable[[], None]) -> None:
         self._await_seen, self._top = await_seen, trio.lowlevel.current_task()
 
     def after_task_step(self, task: trio.lowlevel.Task) -> None:
         each: trio.lowlevel.Task | None = task
-        while each is not None and each is not self._top:
+        while each is not None and each is not self._top and not each.name.startswith(PREFIX):
             each = each.parent_nursery.parent_task if each.parent_nursery else None
         if each is not None:
             self._await_seen()

@@ -25,8 +25,9 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, get_args, overload
 
-from ..errors import ConfigError
-from ..scopes import call_in_thread
+from ..errors import ConfigError, ToolError
+from ..scopes import abandoned_threads, call_in_task, call_in_thread
+from ..scopes.threads import PREFIX as THREADS
 from .arguments import parse_arguments
 from .protocol import Call, Check, Effect, Facts
 from .results import to_text
@@ -41,6 +42,8 @@ S = TypeVar("S")
 
 Plan: TypeAlias = Callable[[Call, Mapping[str, Any]], Facts | Awaitable[Facts]]
 CheckUp: TypeAlias = Callable[[Call, Mapping[str, Any]], Check | Awaitable[Check | None] | None]
+
+MOST_ABANDONED = 8  # threads of one tool that did not stop, before no more are started
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what the APIs accept
 
@@ -123,7 +126,11 @@ class FunctionTool(Generic[P, R]):
         return facts
 
     async def run(self, call: Call, arguments: Mapping[str, Any]) -> str:
-        """Call the function. On a stop a sync one has a moment to notice it, then its thread is abandoned."""
+        """Call the function. On a stop it has a moment to end; then its thread, or its task, is left to itself.
+
+        Raises:
+            ToolError: When so many threads of this tool did not stop that no more are started.
+        """
         injected = self._get_form().injected
         values = {**arguments, injected: call} if injected else dict(arguments)
         return to_text(await self._do(functools.partial(self._function, **values)))
@@ -137,14 +144,22 @@ class FunctionTool(Generic[P, R]):
 
     async def _do(self, function: Callable[..., Any], *args: Any) -> Any:
         if inspect.iscoroutinefunction(function):  # it looks through `partial`
-            return await function(*args)
+            return await self._await(functools.partial(function, *args))
+        _refuse_more_threads(self.name)
 
         def work() -> Any:
             return function(*args)
 
         work.__name__ = self.name  # an abandoned thread is reported by it
         value = await call_in_thread(work)
-        return await value if inspect.isawaitable(value) else value
+        return await self._await(lambda: value) if inspect.isawaitable(value) else value
+
+    async def _await(self, start: Callable[[], Awaitable[Any]]) -> Any:
+        async def work() -> Any:
+            return await start()
+
+        work.__name__ = self.name  # an abandoned task too
+        return await call_in_task(work)
 
     def _get_form(self) -> Form:
         if self._form is None:
@@ -215,6 +230,15 @@ def _check_options(name: str, function: Callable[..., Any], options: _Options) -
         raise ConfigError(f'tool {name} has the effect "{options.effect}"', "use read, idempotent or write")
     if options.seconds is not None and not options.seconds > 0:
         raise ConfigError(f"tool {name} has a limit of {options.seconds} seconds", "use more than 0, or None for none")
+
+
+def _refuse_more_threads(name: str) -> None:
+    stuck = sum(thread.name == f"{THREADS}{name}" for thread in abandoned_threads())
+    if stuck >= MOST_ABANDONED:
+        raise ToolError(
+            f"{name} is not called now: {stuck} of its calls did not stop and are still at work; go on without it, "
+            "or try again when they may have ended"
+        )
 
 
 def _visible_names(frame: FrameType | None) -> dict[str, Any]:
