@@ -7,6 +7,7 @@ The rules of this file:
 - A kept connection may have been closed by the server in the moment in which we use it. Then the request goes out once
   more on a new one, as no byte of an answer had come.
 - What stays on this machine goes through no proxy, whatever the environment says.
+- Each chunk of a body would cost a dozen of h11's and httpx2's calls; so those that one read brings are made one.
 - httpx2's errors are told apart by class, never by text; the words are ours, by the table below.
 """
 
@@ -26,6 +27,7 @@ import httpx2
 
 from ..causes import Cancelled
 from ..scopes import Scope, finish
+from .chunk_joining import ChunkJoiner
 from .exchange import HTTPRequest, stays_here
 from .network_problems import transport_failed
 
@@ -128,16 +130,28 @@ class _Trace:
 
 
 def _listen(stream: Any) -> None:
-    """Tell whoever reads from a connection's stream that something came; with HTTP/1.1 that is its own request."""
-    read = stream.read
+    """Tell whoever reads from a connection's stream that something came; with HTTP/1.1 that is its own request.
+
+    The chunks of a read are joined there too; with HTTP/1.1 each answer follows on a write.
+    """
+    read, write, joiner = stream.read, stream.write, ChunkJoiner()
+    speaks_http2 = (tls := stream.get_extra_info("ssl_object")) is not None and tls.selected_alpn_protocol() == "h2"
 
     async def listening(*args: Any, **settings: Any) -> bytes:
-        data: bytes = await read(*args, **settings)
-        if data and (trace := _reader.get()) is not None:
-            trace.heard = True
-        return data
+        while data := await read(*args, **settings):
+            if (trace := _reader.get()) is not None:
+                trace.heard = True
+            if joined := joiner.feed(data):
+                return joined
+        return b""
+
+    async def writing(*args: Any, **settings: Any) -> None:
+        joiner.begin()
+        await write(*args, **settings)
 
     stream.read = listening
+    if not speaks_http2:
+        stream.write = writing
 
 
 class HttpxExchange:
