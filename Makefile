@@ -10,9 +10,10 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 INSTALLED = $(VENV)/.installed
 DEVELOPING = $(VENV)/.developing
+SDKS = $(VENV)/sdks
 CODE = src tests benchmarks
 
-.PHONY: help install demo test lint reference pydantics faults stops loops wire bytes crashes mutants bench bench-repair clean
+.PHONY: help install demo test lint reference pydantics faults stops loops wire bytes crashes mutants bench bench-repair sdk clean
 
 help:
 	@echo "make demo          repair a small broken project, without a key and without the network"
@@ -28,6 +29,7 @@ help:
 	@echo "make crashes       processes killed around every journal write and every effect, and what becomes of their runs"
 	@echo "make mutants       the ground floor broken in small ways, one at a time: its tests must notice"
 	@echo "make bench         speed and memory beside a bare loop"
+	@echo "make sdk           a model call's CPU beside the official SDKs"
 	@echo "make bench-repair  how many broken projects the offline model repairs"
 
 install: $(DEVELOPING)
@@ -80,6 +82,10 @@ bench: $(DEVELOPING)
 	$(BIN)/python benchmarks/scopes.py $(ARGS)
 	$(BIN)/python benchmarks/speed.py $(ARGS)
 
+# The SDKs are used by nothing else, so they are not in the environment of the tests.
+sdk: $(SDKS)/.installed
+	$(BIN)/python benchmarks/sdk.py --sdks $(SDKS) $(ARGS)
+
 bench-repair: $(INSTALLED)
 	$(BIN)/python benchmarks/repair/run.py $(ARGS)
 
@@ -111,4 +117,9 @@ $(INSTALLED): pyproject.toml constraints.txt
 # What developers need besides.
 $(DEVELOPING): $(INSTALLED)
 	$(PIP) --group dev
+	@touch $@
+
+$(SDKS)/.installed: $(DEVELOPING)
+	rm -rf $(SDKS)
+	$(PIP) --target $(SDKS) --group bench
 	@touch $@

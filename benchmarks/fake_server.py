@@ -8,6 +8,8 @@ The base URL says what is asked of the model: `http://127.0.0.1:PORT/turns=20,ch
     chunks   so many pieces of text in the answer (5)
     delay    seconds before each reply (0)
 
+A path that ends in "/messages" is answered with Anthropic's Messages instead, and has no tool calls.
+
 The turn is the number of the assistant's messages in a request, so a history that loses one is noticed: the run does not
 end where it should. `GET /stats` tells how many requests there were, how many wait for their reply, and how many
 connections were accepted.
@@ -23,7 +25,9 @@ import socket
 import sys
 from typing import Any, NamedTuple
 
-__all__ = ["Connection", "Script", "Stats", "allow_many_files"]
+import fake_messages
+
+__all__ = ["Connection", "Script", "Stats", "allow_many_files", "http_answer"]
 
 LENGTH = re.compile(rb"content-length:[ \t]*(\d+)", re.IGNORECASE)
 ROLE, STREAMED = b'"role":"assistant"', re.compile(rb'"stream":[ ]?true')
@@ -52,6 +56,13 @@ class Script:
         pairs = [each.partition("=") for each in text.split(",") if "=" in each]
         return cls(**{key: float(value) for key, _, value in pairs})
 
+    def message(self, *, streamed: bool) -> bytes:
+        """The whole HTTP answer in Messages."""
+        if (-1, streamed) not in self._replies:
+            events = fake_messages.events(self._words()) if streamed else [_encode(fake_messages.whole(self._words()))]
+            self._replies[-1, streamed] = http_answer(events, streamed=streamed)
+        return self._replies[-1, streamed]
+
     def reply(self, turn: int, *, streamed: bool) -> bytes:
         """The whole HTTP answer."""
         turn = min(turn, self.turns)
@@ -77,7 +88,7 @@ class Script:
             message["tool_calls"] = [_call_object(*call)]
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "tool_calls" if call else "stop"}
         body = _encode({**_envelope(turn, "chat.completion"), "choices": [choice], "usage": USAGE})
-        return JSON_HEAD % len(body) + body
+        return http_answer([body], streamed=False)
 
     def _streamed(self, turn: int) -> bytes:
         deltas = _call_deltas(*call) if (call := self._call(turn)) else [{"content": each} for each in self._words()]
@@ -85,8 +96,12 @@ class Script:
         end = {"index": 0, "delta": {}, "logprobs": None, "finish_reason": "tool_calls" if call else "stop"}
         chunks: list[dict[str, Any]] = [{"choices": [each]} for each in (*choices, end)]
         chunks.append({"choices": [], "usage": USAGE})
-        events = [_encode({**_envelope(turn, "chat.completion.chunk"), **chunk}) for chunk in chunks]
-        return STREAM_HEAD + b"".join(map(_http_chunk, (*events, b"[DONE]"))) + b"0\r\n\r\n"
+        events = [b"data: " + _encode({**_envelope(turn, "chat.completion.chunk"), **chunk}) for chunk in chunks]
+        return http_answer([*events, b"data: [DONE]"], streamed=True)
+
+
+def _chat(script: Script, body: bytes, streamed: bool) -> bytes:
+    return script.reply(body.count(ROLE), streamed=streamed)
 
 
 def _envelope(turn: int, kind: str) -> dict[str, Any]:
@@ -105,10 +120,11 @@ def _call_deltas(call_id: str, name: str, arguments: str) -> list[dict[str, Any]
     return [first, *({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]} for piece in pieces)]
 
 
-def _http_chunk(event: bytes) -> bytes:
-    """An event as an HTTP chunk of its own, as real servers flush them."""
-    data = b"data: " + event + b"\n\n"
-    return b"%x\r\n%s\r\n" % (len(data), data)
+def http_answer(parts: list[bytes], *, streamed: bool) -> bytes:
+    """An answer of one body, or of events, each of them an HTTP chunk of its own, as real servers flush them."""
+    if not streamed:
+        return JSON_HEAD % len(parts[0]) + parts[0]
+    return STREAM_HEAD + b"".join(b"%x\r\n%s\n\n\r\n" % (len(each) + 2, each) for each in parts) + b"0\r\n\r\n"
 
 
 def _encode(data: dict[str, Any]) -> bytes:
@@ -178,7 +194,8 @@ class Connection(asyncio.Protocol):
             self._transport.write(JSON_HEAD % len(stats) + stats)
             return
         script = self._server.script(path)
-        reply = script.reply(body.count(ROLE), streamed=STREAMED.search(body) is not None)
+        streamed = STREAMED.search(body) is not None
+        reply = script.message(streamed=streamed) if path.endswith(b"/messages") else _chat(script, body, streamed)
         if script.delay:
             self._server.count(requests=1, waiting=1)
             self._timer = asyncio.get_running_loop().call_later(script.delay, self._send_late, reply)

@@ -30,6 +30,7 @@ from yarl import URL
 from ..errors import ConfigError
 from ..scopes import finish
 from ..scopes.clock import on_trio
+from .chunk_joining import ChunkJoiner
 from .exchange import HTTPRequest, stays_here
 from .network_problems import transport_failed
 
@@ -57,17 +58,21 @@ STALE = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, aiohttp.ClientC
 
 
 class _Listening(ResponseHandler):
-    """A connection that knows whether anything has come since the request began to go out."""
+    """A connection that knows whether anything has come since the request began to go out, and joins chunks."""
 
-    heard = False
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(loop=loop)
+        self.heard, self._joiner = False, ChunkJoiner()
 
     def set_response_params(self, **settings: Any) -> None:
         self.heard = False
+        self._joiner.begin()
         super().set_response_params(**settings)
 
     def data_received(self, data: bytes) -> None:
         self.heard = True
-        super().data_received(data)
+        if joined := self._joiner.feed(data):
+            super().data_received(joined)
 
 
 class _Connector(aiohttp.TCPConnector):
