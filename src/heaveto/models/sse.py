@@ -123,8 +123,10 @@ class SSESplitter:
                 self._check_size(len(block))
             if block[:6] == b"data: " and b"\n" not in block:  # nearly every event
                 events.append(Event("message", block[6:], self._id))
-            elif block[:7] == b"event: " and block[(line := block.find(b"\n") + 1) : line + 6] == b"data: " and (
-                line > 8 and block.find(b"\n", line) < 0
+            elif (
+                block[:7] == b"event: "
+                and block[(line := block.find(b"\n") + 1) : line + 6] == b"data: "
+                and (line > 8 and block.find(b"\n", line) < 0)
             ):  # and nearly every one of an API that names them
                 events.append(Event(_name(block[7 : line - 1]), block[line + 6 :], self._id))
             elif (event := self._event(block)) is not None:
