@@ -162,7 +162,7 @@ WAYS: list[tuple[BaseException, OutcomeKind, str]] = [
         "failed",
         "gave up after 2 attempts: nothing says that trying again can help: KeyError: 'choices'",
     ),
-    (NotEnoughTime(30, 12.5, "a model call"), "failed", "not enough time: a model call needs 30 s, 12.5 s left"),
+    (NotEnoughTime(30, 12.5, "a model call"), "limit", "not enough time: a model call needs 30 s, 12.5 s left"),
     # tools
     (ToolFatal("git", "no such folder"), "failed", "git: no such folder"),
     (ToolError("no such file"), "failed", "no such file"),

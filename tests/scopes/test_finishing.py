@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
@@ -12,7 +13,8 @@ import anyio.lowlevel
 import pytest
 
 from heaveto.causes import Cancelled, SaveTimeout, Shutdown, SiblingFailed, Stop, StoppedFromOutside
-from heaveto.scopes import Scope, current_cause, deadline, finish, graced, pending_cause, tasks
+from heaveto.errors import NotEnoughTime
+from heaveto.scopes import Scope, current_cause, deadline, finish, graced, need, pending_cause, tasks, time_left
 from heaveto.testing.clocks import FakeClock
 from heaveto.testing.stops import every_await
 
@@ -268,9 +270,47 @@ async def test_work_under_a_raw_scope_that_is_cancelled_stops_at_once_from_outsi
     assert [type(cause) for cause in seen] == [StoppedFromOutside]
 
 
+async def test_the_time_left_in_a_graced_block_is_that_of_the_deadlines_around_it() -> None:
+    with deadline(100), Scope():
+        async with graced(30, Shutdown):
+            await anyio.sleep(40)
+            assert time_left() == 60
+            with Scope(50):
+                assert time_left() == 50
+
+
+async def test_nested_graces_count_from_the_same_stop(fake_clock: FakeClock) -> None:
+    """An agent in an agent's tool: the sum of both would be longer than whoever shuts down waits."""
+
+    async def stop(scope: Scope) -> None:
+        await anyio.sleep(10)
+        scope.cancel(Shutdown("SIGTERM"))
+
+    async with tasks() as group:
+        with pytest.raises(Shutdown), Scope() as scope:
+            group.start_soon(stop, scope)
+            async with graced(30, Shutdown):
+                with Scope():
+                    async with graced(35, Shutdown):
+                        await anyio.sleep(100)
+    assert fake_clock.now == 45
+
+
+async def test_once_a_stop_is_held_off_the_time_left_is_that_of_the_grace() -> None:
+    with pytest.raises(Shutdown), deadline(100) as scope:
+        async with graced(30, Shutdown), graced(20, Shutdown):
+            await anyio.sleep(10)
+            scope.cancel(Shutdown("SIGTERM"))
+            await anyio.sleep(5)
+            assert time_left() == 15
+            with pytest.raises(NotEnoughTime):
+                need(16)
+
+
 async def test_a_grace_without_any_scope_around_it_is_just_a_block() -> None:
     async with graced(30, Shutdown) as inner:
         await anyio.sleep(100)
+        assert time_left() == math.inf
     assert inner.own_cause is None
 
 

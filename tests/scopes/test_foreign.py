@@ -91,6 +91,7 @@ async def test_what_cancels_itself_is_an_error_here_and_no_cancellation() -> Non
 
 async def test_the_task_is_called_after_its_function() -> None:
     async def looks() -> str:
+        await asyncio.sleep(0)  # an eager task has its name after its first step
         task = asyncio.current_task()
         assert task is not None
         return task.get_name()

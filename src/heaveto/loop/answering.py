@@ -17,7 +17,7 @@ import anyio
 import msgspec
 
 from ..causes import Stop, StoppedFromOutside, ToolTimeout, to_data
-from ..errors import ApprovalNeeded, Denied, ToolFatal
+from ..errors import ApprovalNeeded, Denied, NotEnoughTime, ToolFatal
 from ..journal.records import ToolFinished, ToolStarted
 from ..journal.state import CallEntry
 from ..messages import ToolCall
@@ -27,6 +27,7 @@ from .events import ToolProgress, ToolRunning
 from .log import Log
 from .outcome import describe
 from .toolbox import Toolbox, finished_by_error
+from .usual_time import UsualTimes
 
 __all__ = ["Answering", "call_for", "in_batches", "raise_pending_stop", "time_limit"]
 
@@ -49,6 +50,7 @@ class Answering:
         self._marked: set[str] = set()
         self._begun: set[str] = set()
         self._fatal: list[ToolFatal] = []
+        self._times = UsualTimes()
 
     async def answer(self) -> None:
         """Give each call that is still to be run its result.
@@ -86,6 +88,10 @@ class Answering:
             return await self._check(entry)
         except ApprovalNeeded:
             raise
+        except NotEnoughTime as error:
+            asked = entry.call
+            self._log.add(ToolFinished(call_id=asked.id, name=asked.name, ending="not_run", content=f"not run: {error}"))
+            return None
         except Exception as error:  # boundary: a tool's bug must not end the run
             if isinstance(error, Stop) and current_cause() is not None:
                 raise
@@ -102,6 +108,7 @@ class Answering:
     async def _check(self, entry: CallEntry) -> Ready:
         tool = self._toolbox.get(entry.call.name)
         arguments = tool.parse(entry.call.arguments)
+        self._times.need(tool.name)
         await self._ask_approval(tool, entry.call)
         call = call_for(entry, self._toolbox, self._log)
         with time_limit(tool), running(call):
@@ -153,6 +160,7 @@ class Answering:
                     self._log.add(_with(left, _stopped(ready, _cause_of(error), anyio.current_time() - started)))
                     raise
             seconds = round(anyio.current_time() - started, 4)
+            self._times.took(ready.tool.name, seconds)
             self._log.add(
                 ToolFinished(call_id=ready.asked.id, name=ready.asked.name, ending="ok", content=content, seconds=seconds)
             )

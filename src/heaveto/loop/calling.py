@@ -15,8 +15,11 @@ from ..retry import Attempt, RetryNotice, RetryPolicy, retrying
 from ..scopes import Slots, current_cause
 from .events import ReasoningPiece, TextPiece, TurnStarted
 from .log import Log
+from .usual_time import UsualTimes
 
 __all__ = ["Calling", "unusable"]
+
+MODEL_CALL = "a model call"
 
 
 class Calling:
@@ -24,6 +27,7 @@ class Calling:
 
     def __init__(self, log: Log, model: Model, tools: Sequence[ToolSpec], policy: RetryPolicy, slots: Slots) -> None:
         self._log, self._model, self._tools, self._policy, self._slots = log, model, tools, policy, slots
+        self._times = UsualTimes()
 
     async def call(self) -> None:
         """Get the next reply and add it to the log.
@@ -31,9 +35,11 @@ class Calling:
         A stop cuts the call at once, and what it cost so far is added.
 
         Raises:
+            NotEnoughTime: Its calls take longer than the time left; none was made.
             GaveUp, APIError, TransportFailed, DeadlinePassed: There is no reply.
             BadReply: There is one that cannot be used; it is in the log, for what it cost.
         """
+        self._times.need(MODEL_CALL)
         turn = self._log.state.turns + 1
         lost: list[Usage] = []
         self._log.tell(TurnStarted(turn))
@@ -56,9 +62,11 @@ class Calling:
         await self._log.commit()  # the notice of the attempt before, so that watchers void what it streamed
         request = Request(transcript=self._log.state.transcript, tools=self._tools)
         async with self._slots.hold(), self._model.stream(request) as stream:
+            began = anyio.current_time()
             attempt.spends(lambda: stream.spent)
             async for delta in stream:
                 self._tell(delta, turn, attempt.number)
+            self._times.took(MODEL_CALL, anyio.current_time() - began)
             return stream.reply
 
     def _tell(self, delta: Delta, turn: int, attempt: int) -> None:

@@ -23,7 +23,7 @@ from ..causes import (
     StreamIdle,
     to_data,
 )
-from ..errors import BudgetExhausted, ConfigError, GaveUp, JournalBusy, Waiting
+from ..errors import BudgetExhausted, ConfigError, GaveUp, JournalBusy, NotEnoughTime, Waiting
 from ..journal.records import RunFinished
 from ..journal.state import RunState
 from ..messages import Message, Spend, ToolCall
@@ -72,6 +72,7 @@ _KINDS: list[tuple[type[BaseException], OutcomeKind]] = [
     (Interrupted, "interrupted"),
     (Shutdown, "shutdown"),
     (BudgetExhausted, "limit"),  # RunDeadline among them, though it is a stop too
+    (NotEnoughTime, "limit"),  # that limit, before it passed
     (CallTimeout, "gave_up"),  # limits on one step, which nobody set to stop the run; from a model that is not retried
     (AttemptTimeout, "gave_up"),
     (ConnectTimeout, "gave_up"),

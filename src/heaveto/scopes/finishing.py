@@ -18,7 +18,7 @@ from ..causes import SaveTimeout, Stop, StoppedFromOutside
 from .abandoned import unfinished
 from .clock import on_trio
 from .groups import unwrapped
-from .scope import Scope, _current
+from .scope import Grace, Scope, _current, grace_end
 
 __all__ = ["finish", "graced"]
 
@@ -68,20 +68,21 @@ async def _despite_native_cancellation(task: asyncio.Future[T]) -> T:
 async def graced(seconds: float, *kinds: type[Stop]) -> AsyncIterator[Scope]:
     """A block that is stopped `seconds` late when the cause is one of `kinds`, and at once for any other.
 
-    A second stop of a wider scope ends the grace. The code inside reads a stop that is held off with `pending_cause`, and
-    begins nothing new after it. What the block raises when it is cut is the wider scope's cause.
+    A second stop of a wider scope ends the grace, and nested ones count from the same stop. The code inside reads a stop
+    that is held off with `pending_cause`, and begins nothing new after it. What the block raises when it is cut is the
+    wider scope's cause.
     """
     outer, settled = _current.get(), anyio.Event()
     wider = list(outer.visible(through_grace=True)) if outer else []
     inner = Scope(shield=True, quiet=True)  # the wider scope raises the cause, not this one
-    inner._is_grace = True
+    inner._grace = Grace(seconds, kinds)
 
     async def watch() -> None:
         try:
             await anyio.sleep_forever()
         finally:
             why = (outer and outer.cause) or StoppedFromOutside()
-            grace = seconds if isinstance(why, kinds) else 0
+            grace = min(seconds, grace_end(inner) - inner._clock()) if isinstance(why, kinds) else 0  # no sum of nested ones
             with anyio.move_on_after(grace, shield=True):  # heaveto: allow raw-scope its end is no cause
                 await settled.wait()
             inner.cancel(why)  # no effect when the work is over

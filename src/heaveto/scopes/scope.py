@@ -43,6 +43,13 @@ class Stopped(NamedTuple):
     cause: Stop
 
 
+class Grace(NamedTuple):
+    """How long a scope holds wider stops off, and which."""
+
+    seconds: float
+    kinds: tuple[type[Stop], ...]
+
+
 class Scope:
     """A block of code that can be stopped: `with Scope() as scope: ...`, and `scope.cancel(cause)` from the loop.
 
@@ -67,7 +74,7 @@ class Scope:
         self._seconds, self._late, self._shield, self._quiet = seconds, late, shield, quiet
         self._stop: Stopped | None = None
         self._hurry: list[anyio.Event] = []  # ends the grace periods inside this scope
-        self._is_grace = False
+        self._grace: Grace | None = None
         self._early: Stop | None = None  # a stop that came before the block began
         self._moving: MovingLimit | None = None
         self._entered = self._over = False
@@ -155,7 +162,7 @@ class Scope:
         scope: Scope | None = self
         while scope is not None:
             yield scope
-            scope = None if scope._shield and not (through_grace and scope._is_grace) else scope._parent
+            scope = None if scope._shield and not (through_grace and scope._grace is not None) else scope._parent
 
     def _latch(self) -> Stopped | None:
         if self._stop is None and not self._over and self._until != math.inf and self._clock() >= self._until:
@@ -196,13 +203,23 @@ def check_stop() -> None:
 
 
 def time_left() -> float:
-    """Seconds until the nearest deadline among the scopes that the code can see; infinite without one, 0 once stopped."""
+    """Seconds until the nearest deadline that reaches the code, or its grace's end; infinite without, 0 once stopped."""
     scope = _current.get()
     if scope is None:
         return math.inf
     if scope.cause is not None:
         return 0.0
-    return max(0.0, min(each._until - each._clock() for each in scope.visible()))
+    now = scope._clock()
+    ends = (end for each in scope.visible(through_grace=True) for end in (each._until, grace_end(each)))
+    return max(0.0, min(ends) - now)
+
+
+def grace_end(scope: Scope) -> float:
+    """When a scope's grace period is over, counted from the stop that it holds off; infinite while there is none."""
+    if scope._grace is None or scope._parent is None:
+        return math.inf
+    stop = _earliest_stop(scope._parent.visible(through_grace=True), scope._grace.kinds)
+    return math.inf if stop is None else stop.at + scope._grace.seconds
 
 
 def need(seconds: float, what: str = "") -> None:
@@ -233,9 +250,14 @@ def _is_a_stop(error: BaseException) -> bool:
 
 
 def _earliest(scopes: Iterator[Scope]) -> Stop | None:
+    stop = _earliest_stop(scopes)
+    return stop.cause if stop else None
+
+
+def _earliest_stop(scopes: Iterator[Scope], kinds: tuple[type[Stop], ...] = (Stop,)) -> Stopped | None:
     first: Stopped | None = None
     for scope in scopes:
         stop = scope._latch()
-        if stop and (first is None or stop[:2] < first[:2]):  # ties stay with the nearest
+        if stop and isinstance(stop.cause, kinds) and (first is None or stop[:2] < first[:2]):  # ties stay with the nearest
             first = stop
-    return first.cause if first else None
+    return first
