@@ -51,6 +51,10 @@ test: lint
 reference: $(DEVELOPING)
 	$(BIN)/python tests/reference/errors_page.py
 
+# Every cause and error at every point of a run; ARGS=--write writes the page in the docs anew.
+faults: $(DEVELOPING)
+	PYTHONPATH=tests/reference $(BIN)/python tests/faults/faults.py $(ARGS)
+
 # Every public operation stopped at every await, on both back ends; HEAVETO_STOP replays one point.
 stops: $(DEVELOPING)
 	$(BIN)/python -m pytest -q --stop-points 5000 $(ARGS)

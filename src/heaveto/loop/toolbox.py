@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..causes import DeadlinePassed, to_data
-from ..errors import ConfigError, Denied, OutcomeUnknown, ToolCrashed, ToolError, ToolFatal, UnknownTool
+from ..errors import ConfigError, Denied, NotEnoughTime, OutcomeUnknown, ToolCrashed, ToolError, ToolFatal, UnknownTool
 from ..journal.records import ToolFinished
 from ..messages import Ending, ToolCall
 from ..models import ToolSpec
@@ -89,6 +89,8 @@ def _ending_of(call: ToolCall, effect: Effect, error: Exception) -> tuple[Ending
             return "tool_error", error.for_model
         case ToolFatal():
             return "fatal", f"not run: {error}"
+        case NotEnoughTime():
+            return "tool_error", f"{call.name}: {error}"
         case OutcomeUnknown():
             return "unknown", f"outcome unknown: {error.why or error}; check before doing it again"
         case DeadlinePassed() if effect == "write":
