@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .errors import AgentError, OutcomeUnknown, ToolError, ToolFatal, Waiting, find
     from .journal import MemoryStore, open_store
     from .loop import Event, Outcome, Report, why
-    from .messages import Limits
+    from .messages import File, Image, Limits
     from .retry import RetryPolicy
     from .runs import Agent, Result, Run, main
     from .scopes import Scope, Slots, current_cause, deadline, finish, tasks, time_left
@@ -27,7 +27,7 @@ _HOMES = {
     "errors": ("AgentError", "OutcomeUnknown", "ToolError", "ToolFatal", "Waiting", "find"),
     "journal": ("MemoryStore", "open_store"),
     "loop": ("Event", "Outcome", "Report", "why"),
-    "messages": ("Limits",),
+    "messages": ("File", "Image", "Limits"),
     "retry": ("RetryPolicy",),
     "runs": ("Agent", "Result", "Run", "main"),
     "scopes": ("Scope", "Slots", "current_cause", "deadline", "finish", "tasks", "time_left"),
@@ -44,6 +44,8 @@ __all__ = [
     "ClientGone",
     "DeadlinePassed",
     "Event",
+    "File",
+    "Image",
     "Interrupted",
     "Limits",
     "MemoryStore",

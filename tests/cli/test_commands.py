@@ -160,3 +160,15 @@ def test_a_list_of_files_is_counted_and_named_when_it_is_short() -> None:
     assert line('no files below "src"') == '✓ no files below "src"'
     assert line("calc.py, lines 1-2 of 2\n1\ta\n2\tb", "read_file") == "✓ calc.py, lines 1-2 of 2"
     assert line('there is no "src"', ending="tool_error") == '✗ there is no "src"'
+
+
+def test_what_is_attached_is_kept_and_the_offline_model_says_that_it_cannot_see_it(heaveto: Any, project: Path) -> None:
+    (project / "x.png").write_bytes(b"\x89PNG\r\n\x1a\n...")
+    flags = ("-m", "offline", "-C", str(project), "--attach", str(project / "x.png"))
+    events = heaveto("run", *flags, "--json", "make the tests pass").events
+    assert events[0]["parts"][1] == {"type": "image", "media_type": "image/png", "bytes": 11, "name": "x.png"}
+    (first, *_) = [event["message"]["content"] for event in events if event["type"] == "reply"]
+    assert "I cannot see what is attached." in first
+    wrong = heaveto("run", *flags, "--attach", "missing.png", "make the tests pass")
+    assert (wrong.status, wrong.out) == (2, "")
+    assert '"missing.png" cannot be read: No such file or directory; give a file that is there' in wrong.err

@@ -219,3 +219,50 @@ def test_importing_and_making_a_model_loads_no_http_client_and_no_prices() -> No
     code = "import sys; from heaveto.models import by_name; by_name('ollama:x')\n"
     code += "print([m for m in ('httpx2', 'pydantic', 'genai_prices') if m in sys.modules])"
     assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "[]"
+
+
+def test_azure_has_an_address_of_ones_own_and_its_key_in_a_header_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "k")
+    with pytest.raises(ConfigError, match="no address for azure; set AZURE_OPENAI_ENDPOINT, or pass base_url="):
+        by_name("azure:my-deployment")
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://mine.openai.azure.com/")
+    model = by_name("azure:my-deployment")
+    assert model.url == "https://mine.openai.azure.com/openai/v1/chat/completions"
+    headers = model.http_request(b"").headers
+    assert headers["api-key"] == "k"
+    assert "authorization" not in headers
+    assert body(model)["max_completion_tokens"] == 5
+    assert not model.reports_cost
+    whole = by_name("azure:d", base_url="https://mine.openai.azure.com/openai/v1?api-version=preview")
+    assert whole.url == "https://mine.openai.azure.com/openai/v1/chat/completions?api-version=preview"
+    monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://[")
+    with pytest.raises(ConfigError, match="base_url cannot be read"):
+        by_name("azure:d")
+
+
+def test_perplexity_reports_usage_and_cost_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PPLX_API_KEY", "k")
+    model = by_name("perplexity:sonar")
+    assert (model.url, model.reports_cost) == ("https://api.perplexity.ai/chat/completions", True)
+    assert "stream_options" not in body(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "url", "key", "address"),
+    [
+        ("vllm", "http://localhost:8000/v1/chat/completions", "VLLM_API_KEY", "VLLM_BASE_URL"),
+        ("llamacpp", "http://localhost:8080/v1/chat/completions", "LLAMA_API_KEY", "LLAMACPP_BASE_URL"),
+    ],
+)
+def test_a_server_of_ones_own_needs_no_key_and_takes_one(
+    name: str, url: str, key: str, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = by_name(f"{name}:m")
+    assert (model.url, "authorization" in model.http_request(b"").headers) == (url, False)
+    monkeypatch.setenv(key, "secret")
+    monkeypatch.setenv(address, "https://h/v1")
+    model = by_name(f"{name}:m")
+    assert (model.url, model.http_request(b"").headers["authorization"]) == (
+        "https://h/v1/chat/completions",
+        "Bearer secret",
+    )

@@ -17,7 +17,7 @@ import msgspec
 from ..errors import ConfigError
 from ..journal import MemoryStore, Store, open_store
 from ..loop import Outcome
-from ..messages import Limits
+from ..messages import Limits, Prompt
 from ..models import CallLimits, Model, by_name
 from ..retry import RetryPolicy
 from ..runs import Agent, Run, Signals, read_state
@@ -39,7 +39,7 @@ not change tests to make them pass unless you are asked to. When you are done, s
 why, and what remains."""
 
 
-def drive_new(settings: Settings, prompt: str) -> int:
+def drive_new(settings: Settings, prompt: Prompt) -> int:
     """Start a run and see it to its end; returns the exit status."""
     folder = _folder(settings.folder)
     _check_output_file(settings.output_file)
@@ -53,7 +53,7 @@ def drive_new(settings: Settings, prompt: str) -> int:
     return anyio.run(whole, _own_signals())
 
 
-def drive_again(flags: dict[str, Any], run_id: str, say: str | None) -> int:
+def drive_again(flags: dict[str, Any], run_id: str, say: Prompt | None) -> int:
     """Take a run up again and see it to its end; returns the exit status."""
 
     async def whole(signals: Signals) -> int:

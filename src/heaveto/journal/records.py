@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from ..errors import JournalDamaged, JournalNewer
-from ..messages import AssistantMessage, Ending, Finish, Limits, Spend, Usage
+from ..messages import AssistantMessage, Ending, Finish, Limits, Part, Spend, Usage
 
 __all__ = [
     "FORMAT",
@@ -38,7 +38,8 @@ FORMAT = 1
 
 
 class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="run.started"):
-    """A run began. `settings` is what the starter wants back at a resume (the command keeps its flags there).
+    """A run began. `settings` is what the starter wants back at a resume (the command keeps its flags there); `parts` is
+    the task with its images and files, empty where it has none.
 
     All fields are written, defaults too: a later version's `format` is another one.
     """
@@ -53,6 +54,7 @@ class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     limits: Limits = Limits()
     on_unknown: Literal["wait", "tell_model"] = "wait"
     settings: dict[str, Any] = {}
+    parts: tuple[Part, ...] = ()
 
 
 class DriveStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="drive.started"):
@@ -67,6 +69,7 @@ class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     """A person or the program said something to the model after the run had begun."""
 
     content: str
+    parts: tuple[Part, ...] = ()
 
 
 class LimitsChanged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="limits.changed"):
@@ -140,6 +143,7 @@ class ToolFinished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     seconds: float = 0.0
     error: dict[str, Any] | None = None
     abandoned: tuple[str, ...] = ()
+    parts: tuple[Part, ...] = ()
 
 
 class ToolResolved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool.resolved"):

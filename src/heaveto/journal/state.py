@@ -126,7 +126,11 @@ class RunState:
     @classmethod
     def begin(cls, started: RunStarted) -> RunState:
         opening: list[Message] = [SystemMessage(started.system)] if started.system else []
-        state = cls(started=started, limits=started.limits, transcript=Transcript([*opening, UserMessage(started.task)]))
+        state = cls(
+            started=started,
+            limits=started.limits,
+            transcript=Transcript([*opening, UserMessage(started.task, started.parts)]),
+        )
         state.seq = 1
         return state
 
@@ -141,7 +145,7 @@ class RunState:
             case DriveStarted():
                 self.epoch, self.finished = record.epoch, None
             case Said():
-                self._take_said(UserMessage(record.content))
+                self._take_said(UserMessage(record.content, record.parts))
             case LimitsChanged():
                 self.limits = record.limits
             case Replied():
@@ -206,7 +210,7 @@ class RunState:
 
     def _take_result(self, record: ToolFinished) -> None:
         entry = self._step(record.call_id, "result" if record.ending in SETTLED else "no_result")
-        entry.answer = ToolMessage(record.call_id, record.name, record.content, record.ending)
+        entry.answer = ToolMessage(record.call_id, record.name, record.content, record.ending, record.parts)
         entry.unknown_results += record.ending == "unknown"
         self.abandoned += [f"{what} ({record.call_id})" for what in record.abandoned]
         if entry.state == "in_doubt":

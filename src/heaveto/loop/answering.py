@@ -22,7 +22,7 @@ from ..journal.records import ToolFinished, ToolStarted
 from ..journal.state import CallEntry
 from ..messages import ToolCall
 from ..scopes import abandonments, current_cause, deadline, loop_waker, pending_cause, tasks
-from ..tools import Call, Effect, Tool, running
+from ..tools import Call, Effect, Tool, WithMedia, running
 from .events import ToolProgress, ToolRunning
 from .log import Log
 from .outcome import describe
@@ -161,9 +161,7 @@ class Answering:
                     raise
             seconds = round(anyio.current_time() - started, 4)
             self._times.took(ready.tool.name, seconds)
-            self._log.add(
-                ToolFinished(call_id=ready.asked.id, name=ready.asked.name, ending="ok", content=content, seconds=seconds)
-            )
+            self._log.add(_succeeded(ready.asked, content, seconds))
 
     def _raised(self, ready: Ready, error: Exception, seconds: float) -> ToolFinished:
         if isinstance(error, Stop) and (cause := current_cause()) is not None:
@@ -221,6 +219,11 @@ def raise_pending_stop() -> None:
     """
     if (cause := pending_cause()) is not None:
         raise copy.copy(cause)
+
+
+def _succeeded(asked: ToolCall, content: str, seconds: float) -> ToolFinished:
+    parts = content.parts if isinstance(content, WithMedia) else ()
+    return ToolFinished(call_id=asked.id, name=asked.name, ending="ok", content=str(content), seconds=seconds, parts=parts)
 
 
 def _marker(ready: Ready, effect: Effect) -> ToolStarted:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ..journal.records import Record
+from ..messages import shown
 
 __all__ = ["Body", "Emit", "Event", "ReasoningPiece", "TextPiece", "ToolProgress", "ToolRunning", "TurnStarted"]
 
@@ -79,8 +80,11 @@ class Event(msgspec.Struct, frozen=True):
         return str(self.body.__struct_config__.tag)
 
     def to_data(self) -> dict[str, Any]:
-        """The event as plain data: type, id, run_id, at, and the body's fields."""
-        data = msgspec.to_builtins(self.body)
+        """The event as plain data: type, id, run_id, at, and the body's fields; of images and files all but their bytes."""
+        body = self.body
+        if parts := getattr(body, "parts", ()):
+            body = msgspec.structs.replace(body, parts=tuple(map(shown, parts)))
+        data = msgspec.to_builtins(body)
         return {"type": data.pop("type"), "id": self.id, "run_id": self.run_id, "at": self.at, **data}
 
 

@@ -13,16 +13,23 @@ from .conversation import (
 )
 from .limits import Limits
 from .money import Spend, Usage, parse_usd
+from .parts import MAX_PARTS_BYTES, PDF, File, Image, Part, Prompt, attached, described, shown, text_of
 from .replies import CallDelta, Delta, Finish, ReasoningDelta, Reply, TextDelta
 
 __all__ = [
+    "MAX_PARTS_BYTES",
+    "PDF",
     "AssistantMessage",
     "CallDelta",
     "Delta",
     "Ending",
+    "File",
     "Finish",
+    "Image",
     "Limits",
     "Message",
+    "Part",
+    "Prompt",
     "ReasoningDelta",
     "Reply",
     "Spend",
@@ -33,6 +40,10 @@ __all__ = [
     "Transcript",
     "Usage",
     "UserMessage",
+    "attached",
+    "described",
     "parse_usd",
+    "shown",
+    "text_of",
     "unanswered",
 ]

@@ -9,6 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from .parts import File, Image, Part, text_of
+
 __all__ = [
     "AssistantMessage",
     "Ending",
@@ -28,10 +30,22 @@ class SystemMessage(msgspec.Struct, frozen=True, tag_field="role", tag="system")
     content: str
 
 
-class UserMessage(msgspec.Struct, frozen=True, tag_field="role", tag="user"):
-    """What a person, or the program, says."""
+class UserMessage(msgspec.Struct, frozen=True, tag_field="role", tag="user", omit_defaults=True):
+    """What a person, or the program, says.
+
+    Attributes:
+        content: The words, with one for each image and file.
+        parts: The words, images and files in their order; empty where there are only words.
+    """
 
     content: str
+    parts: tuple[Part, ...] = ()
+
+    @classmethod
+    def of(cls, *parts: Part) -> UserMessage:
+        """A message of texts, images and files."""
+        has_more = any(not isinstance(part, str) for part in parts)
+        return cls(text_of(parts), parts if has_more else ())
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -87,12 +101,14 @@ class ToolMessage(msgspec.Struct, frozen=True, tag_field="role", tag="tool", omi
 
     Attributes:
         ending: How the call ended, for programs; `content` is for the model.
+        parts: As in `UserMessage`; an API that takes no images in a result gets `content`.
     """
 
     call_id: str
     name: str
     content: str
     ending: Ending = "ok"
+    parts: tuple[Part, ...] = ()
 
     @property
     def is_error(self) -> bool:
@@ -120,12 +136,14 @@ class Transcript:
 
     Attributes:
         call_ids: The ids of all calls in it.
+        media: The images and files in it.
     """
 
     def __init__(self, messages: Iterable[Message] = ()) -> None:
         self._messages: list[Message] = []
         self._encoded: dict[str, list[bytes]] = {}
         self.call_ids: set[str] = set()
+        self.media: list[Image | File] = []
         self.append(*messages)
 
     def append(self, *messages: Message) -> None:
@@ -133,6 +151,8 @@ class Transcript:
         for message in messages:
             if isinstance(message, AssistantMessage):
                 self.call_ids.update(call.id for call in message.tool_calls)
+            elif isinstance(message, UserMessage | ToolMessage) and message.parts:
+                self.media += (part for part in message.parts if not isinstance(part, str))
 
     def __iter__(self) -> Iterator[Message]:
         return iter(self._messages)

@@ -7,8 +7,8 @@ its time limits; `exchange.py` HTTP as the clients see it, `httpx_exchange.py` o
 `recording.py` exchanges in files, `recorded_requests.py` where two differ; `dialect.py` what the client
 needs to know of an API; `chat/` the codec of chat completions, `anthropic_messages/` of Messages,
 `responses/` of OpenAI's Responses, `gemini_content/` of Gemini's generateContent; `decoder.py`, `sse.py`,
-`json_bytes.py`, `call_ids.py`, `error_bodies.py` and `prices.py` what every dialect needs. Another dialect is another
-package beside them.
+`inputs.py`, `json_bytes.py`, `call_ids.py`, `error_bodies.py` and `prices.py` what every dialect needs. Another
+dialect is another package beside them.
 
 Only the protocol is loaded with this package; all else with its first use.
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .protocol import Model, ModelStream, Request, ToolSpec
+from .protocol import ChecksInputs, Model, ModelStream, Request, ToolSpec
 
 if TYPE_CHECKING:
     from .aiohttp_exchange import AiohttpExchange
@@ -47,6 +47,7 @@ __all__ = [
     "AiohttpExchange",
     "Answer",
     "CallLimits",
+    "ChecksInputs",
     "Dialect",
     "Exchange",
     "HTTPRequest",

@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from functools import cached_property
@@ -21,12 +21,13 @@ from typing import Self
 import msgspec
 
 from ..errors import APIError, BadReply, IncompleteStream, TransportFailed
-from ..messages import Delta, Reply, Usage
+from ..messages import Delta, Part, Reply, Usage
 from ..scopes import RateLimit, Scope, finish, wall_time
 from .decoder import ReplyDecoder
 from .dialect import Dialect
 from .error_bodies import api_error
 from .exchange import Answer, Exchange, HTTPRequest, check_header, exchange_named, shown_address
+from .inputs import NOTHING, Takes, estimated_tokens
 from .limits import CallLimits, Watchdog, watched
 from .prices import Price, listed_cost
 from .protocol import Request
@@ -37,7 +38,6 @@ CLOSE_SECONDS = 2.0  # closing a connection does not wait for the other side
 DRAIN_SECONDS = 1.0  # reading on after the reply keeps the connection; a new one costs less than waiting longer
 MAX_REPLY_CHARACTERS = 8_000_000  # of one reply: some ten times what any model writes; a server may go on for ever
 MAX_ERROR_BYTES = 256 * 1024  # of an error's body
-BYTES_PER_TOKEN = 3  # of a request's JSON, measured; on the safe side
 CHARACTERS_PER_TOKEN = 4  # of text that a model writes
 
 
@@ -124,6 +124,15 @@ class RemoteModel:
                 if stream.is_open:
                     await finish(CLOSE_SECONDS, stream.close)
 
+    def check_inputs(self, parts: Sequence[Part]) -> None:
+        """Refuse images and files that the API does not take; a dialect that says nothing of them takes none.
+
+        Raises:
+            ConfigError: It does not take one of them.
+        """
+        takes: Takes = getattr(self.dialect, "takes", NOTHING)
+        takes.check(parts, self.provider)
+
     async def aclose(self) -> None:
         """Close the connections. A later call opens new ones."""
         if self._exchange is not None:
@@ -182,9 +191,12 @@ class RemoteStream:
 
     def _estimate(self, decoder: ReplyDecoder | None) -> Usage:
         reported = decoder.usage if decoder else None
-        usage = reported or Usage(input_tokens=math.ceil(len(self._body) / BYTES_PER_TOKEN))
+        usage = reported or Usage(input_tokens=self._input_tokens())
         output = math.ceil((decoder.characters if decoder else 0) / CHARACTERS_PER_TOKEN)
         return msgspec.structs.replace(usage, output_tokens=max(usage.output_tokens, output), estimated=True)
+
+    def _input_tokens(self) -> int:
+        return estimated_tokens(len(self._body), self._request.transcript.media)
 
     def _priced(self, usage: Usage, billed_output_tokens: int) -> Usage:
         if usage.cost_usd is not None:
@@ -233,7 +245,7 @@ class RemoteStream:
 
     async def _take_turn(self, rate: RateLimit) -> None:
         """Wait for the rate limit; no limit of the call counts meanwhile."""
-        tokens = math.ceil(len(self._body) / BYTES_PER_TOKEN) + (self._request.max_output_tokens or 0)
+        tokens = self._input_tokens() + (self._request.max_output_tokens or 0)
         await rate.wait(tokens)
         self._booked_tokens = tokens
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from ..messages import Delta, Reply, Transcript, Usage
+from ..messages import Delta, Part, Reply, Transcript, Usage
 
-__all__ = ["Model", "ModelStream", "Request", "ToolSpec"]
+__all__ = ["ChecksInputs", "Model", "ModelStream", "Request", "ToolSpec"]
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -75,4 +75,17 @@ class Model(Protocol):
 
     async def aclose(self) -> None:
         """Close the connections. A model may be used by many runs at once; whoever made it closes it."""
+        ...
+
+
+@runtime_checkable
+class ChecksInputs(Protocol):
+    """A model that tells which images and files it takes before anything is sent."""
+
+    def check_inputs(self, parts: Sequence[Part]) -> None:
+        """Pass, or refuse.
+
+        Raises:
+            ConfigError: It does not take one of them.
+        """
         ...

@@ -15,11 +15,12 @@ import msgspec
 from ..errors import ConfigError
 from ..scopes import RateLimit
 from .anthropic_messages import MessagesDialect
-from .chat import ChatDialect
+from .chat import TAKES, ChatDialect
 from .client import RemoteModel
 from .dialect import Dialect
 from .exchange import Exchange, check_header, is_loopback, shown_address
 from .gemini_content import GeminiDialect
+from .inputs import NOTHING, Takes
 from .limits import CallLimits
 from .prices import Price, set_price
 from .responses import ResponsesDialect
@@ -37,31 +38,42 @@ __all__ = [
 ]
 
 
+NO_FILES: frozenset[str] = frozenset()
+
+
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """A row of the table.
 
     Attributes:
         key_variable: The environment variable with the key; empty where there is none.
         other_key_variable: One that is asked where the first is not set.
+        key_needed: Whether it answers nobody without a key.
+        key_header: Where the key goes; empty for where the dialect sends it.
         base_url_variable: The one that replaces `base_url`; empty where there is none.
+        base_url_path: What is added to an address that has no path of its own.
         options: Fields that every request has, and `stream_options` those that a streamed one has besides.
         reports_cost: Whether the API tells what a call cost.
         price_provider: The provider's name in the price table; None for the same one, empty where the table has none.
         dialect: What it speaks: "chat" for chat completions, "messages" for Anthropic's Messages, "responses" for
             OpenAI's Responses, "gemini" for Gemini's generateContent.
+        takes: Which images and files a provider of chat completions takes.
     """
 
     name: str
     base_url: str
     key_variable: str = ""
     other_key_variable: str = ""
+    key_needed: bool = True
+    key_header: str = ""
     base_url_variable: str = ""
+    base_url_path: str = ""
     max_tokens_field: str = "max_tokens"
     options: dict[str, Any] = {}
     stream_options: dict[str, Any] = msgspec.field(default_factory=lambda: {"stream_options": {"include_usage": True}})
     reports_cost: bool = False
     price_provider: str | None = None
     dialect: Literal["chat", "messages", "responses", "gemini"] = "chat"
+    takes: Takes = TAKES
 
 
 PROVIDERS: dict[str, Provider] = {
@@ -73,6 +85,7 @@ PROVIDERS: dict[str, Provider] = {
             key_variable="OPENROUTER_API_KEY",
             options={"usage": {"include": True}},
             reports_cost=True,
+            takes=Takes(),
         ),
         Provider(
             name="openai",
@@ -108,17 +121,81 @@ PROVIDERS: dict[str, Provider] = {
             price_provider="google",
             dialect="gemini",
         ),
-        Provider(name="deepseek", base_url="https://api.deepseek.com/v1", key_variable="DEEPSEEK_API_KEY"),
-        Provider(name="groq", base_url="https://api.groq.com/openai/v1", key_variable="GROQ_API_KEY"),
-        # Mistral refuses fields that it does not know, and reports usage unasked.
-        Provider(name="mistral", base_url="https://api.mistral.ai/v1", key_variable="MISTRAL_API_KEY", stream_options={}),
-        Provider(name="together", base_url="https://api.together.xyz/v1", key_variable="TOGETHER_API_KEY"),
-        Provider(name="xai", base_url="https://api.x.ai/v1", key_variable="XAI_API_KEY", price_provider="x-ai"),
+        Provider(
+            name="azure",  # whose models are named by their deployments, which no price table knows
+            base_url="",
+            key_variable="AZURE_OPENAI_API_KEY",
+            key_header="api-key",
+            base_url_variable="AZURE_OPENAI_ENDPOINT",
+            base_url_path="/openai/v1",
+            max_tokens_field="max_completion_tokens",
+            price_provider="",
+        ),
+        Provider(
+            name="deepseek",
+            base_url="https://api.deepseek.com/v1",
+            key_variable="DEEPSEEK_API_KEY",
+            takes=NOTHING,
+        ),
+        Provider(
+            name="groq",
+            base_url="https://api.groq.com/openai/v1",
+            key_variable="GROQ_API_KEY",
+            takes=Takes(files=NO_FILES, image_bytes=3_000_000),
+        ),
+        Provider(
+            name="mistral",
+            base_url="https://api.mistral.ai/v1",
+            key_variable="MISTRAL_API_KEY",
+            stream_options={},  # it refuses fields that it does not know, and reports usage unasked
+            takes=Takes(files=NO_FILES, image_bytes=10_000_000),
+        ),
+        Provider(
+            name="perplexity",
+            base_url="https://api.perplexity.ai",
+            key_variable="PERPLEXITY_API_KEY",
+            other_key_variable="PPLX_API_KEY",
+            stream_options={},  # it reports usage unasked, with the cost
+            reports_cost=True,
+            takes=Takes(files=NO_FILES),
+        ),
+        Provider(
+            name="together",
+            base_url="https://api.together.xyz/v1",
+            key_variable="TOGETHER_API_KEY",
+            takes=Takes(files=NO_FILES),
+        ),
+        Provider(
+            name="xai",
+            base_url="https://api.x.ai/v1",
+            key_variable="XAI_API_KEY",
+            price_provider="x-ai",
+            takes=Takes(images=frozenset({"image/jpeg", "image/png"}), files=NO_FILES),
+        ),
         Provider(
             name="ollama",
             base_url="http://localhost:11434/v1",
             base_url_variable="OLLAMA_BASE_URL",
             price_provider="",
+            takes=Takes(files=NO_FILES, image_urls=False),
+        ),
+        Provider(
+            name="vllm",
+            base_url="http://localhost:8000/v1",
+            key_variable="VLLM_API_KEY",
+            key_needed=False,
+            base_url_variable="VLLM_BASE_URL",
+            price_provider="",
+            takes=Takes(files=NO_FILES),
+        ),
+        Provider(
+            name="llamacpp",
+            base_url="http://localhost:8080/v1",
+            key_variable="LLAMA_API_KEY",
+            key_needed=False,
+            base_url_variable="LLAMACPP_BASE_URL",
+            price_provider="",
+            takes=Takes(files=NO_FILES),
         ),
     )
 }
@@ -276,14 +353,30 @@ def _model_of(
     allow_http: bool = False,
     **settings: Any,
 ) -> RemoteModel:
-    base_url = base_url or os.environ.get(row.base_url_variable or "-") or row.base_url
+    base_url = base_url or _own_address(row)
     _checked(base_url, allow_http=allow_http)
+    base_url = _with_path(base_url, row.base_url_path)
     if key is None and row.key_variable:
-        key = os.environ.get(row.key_variable) or os.environ.get(row.other_key_variable or "-")
-        if not key:
+        key = os.environ.get(row.key_variable) or os.environ.get(row.other_key_variable or "-") or None
+        if key is not None:
+            check_header(row.key_variable, key, "set it again, without line breaks")
+        elif row.key_needed:
             raise ConfigError(f"no key for {row.name}", f"set {row.key_variable}, or pass key=")
-        check_header(row.key_variable, key, "set it again, without line breaks")
     return _build(row, model, base_url=base_url, key=key, **settings)
+
+
+def _own_address(row: Provider) -> str:
+    """The provider's address, or the one that its variable has in its place."""
+    address = os.environ.get(row.base_url_variable or "-") or row.base_url
+    if not address:
+        raise ConfigError(f"no address for {row.name}", f"set {row.base_url_variable}, or pass base_url=")
+    return address
+
+
+def _with_path(address: str, path: str) -> str:
+    """An address with the API's path, where it has none of its own."""
+    parts = urlsplit(address)
+    return parts._replace(path=path).geturl() if path and not parts.path.strip("/") else address
 
 
 def _build(
@@ -323,7 +416,15 @@ def _dialect(row: Provider, model: str, options: Mapping[str, Any], stream: bool
             return GeminiDialect(model, provider=row.name, stream=stream, options=options)
         case "chat":
             tokens = row.max_tokens_field
-            return ChatDialect(model, provider=row.name, stream=stream, max_tokens_field=tokens, options=options)
+            return ChatDialect(
+                model,
+                provider=row.name,
+                stream=stream,
+                max_tokens_field=tokens,
+                options=options,
+                takes=row.takes,
+                key_header=row.key_header,
+            )
 
 
 def _checked(base_url: str, *, allow_http: bool) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Page", "Step", "read_page", "steps_of", "text_of", "tool_names"]
+__all__ = ["Page", "Step", "read_page", "steps_of", "text_of", "tool_names", "unseen_in"]
 
 PAGE_HEAD = re.compile(r"(?P<path>.+), lines (?P<first>\d+)-(?P<last>\d+) of (?P<total>\d+)$")
 
@@ -76,6 +76,13 @@ def text_of(content: Any) -> str:
     if isinstance(content, Iterable):
         return "".join(part.get("text", "") for part in content if isinstance(part, Mapping))
     return ""
+
+
+def unseen_in(messages: Sequence[Mapping[str, Any]]) -> int:
+    """How many images and files the people of this conversation have given."""
+    contents = [message.get("content") for message in messages if message.get("role") == "user"]
+    parts = [part for content in contents if isinstance(content, list) for part in content]
+    return sum(isinstance(part, Mapping) and part.get("type") != "text" for part in parts)
 
 
 def _arguments(text: str) -> Mapping[str, Any]:

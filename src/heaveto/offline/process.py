@@ -8,7 +8,7 @@ import selectors
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +16,8 @@ from types import TracebackType
 from typing import IO, Self
 
 from ..errors import ConfigError
+from ..messages import Part
+from ..models.chat import TAKES
 from ..models.limits import CallLimits
 from ..models.prices import Price
 from ..models.protocol import Model, ModelStream, Request
@@ -166,6 +168,14 @@ class OfflineModel:
                 MODEL, base_url=base_url, key=self.server.token, provider="offline", limits=self.limits, price=(0, 0)
             )
         return self._clients[base_url]
+
+    def check_inputs(self, parts: Sequence[Part]) -> None:
+        """Refuse what its API does not take. It sees nothing of what it takes, and the first reply says so.
+
+        Raises:
+            ConfigError: The API does not take one of them.
+        """
+        TAKES.check(parts, "offline")
 
     async def aclose(self) -> None:
         """Close the connections and end the server's process."""

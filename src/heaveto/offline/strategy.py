@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import wording
-from .conversation import steps_of, tool_names
+from .conversation import steps_of, tool_names, unseen_in
 from .knowledge import Knowledge, State, learn
 from .patch import changed_lines, replacements
 from .reading import files_to_read
@@ -48,7 +48,7 @@ def next_reply(request: Mapping[str, Any]) -> Said:
     known = learn(steps_of(request["messages"]))
     if known.turns == 0:
         looks = (ToolUse("list_files", {}),) if "list_files" in tools else ()
-        return Said(wording.hello(), (*looks, RUN_TESTS))
+        return Said(wording.hello(unseen_in(request["messages"])), (*looks, RUN_TESTS))
     return _in_doubt(known) or _finished(known) or _look(known, tools) or _try(known) or _give_up(known)
 
 

@@ -13,8 +13,14 @@ NO_LANGUAGE_MODEL = (
 )
 
 
-def hello() -> str:
-    return f"{NO_LANGUAGE_MODEL} First I list the files and run the tests."
+def hello(unseen: int = 0) -> str:
+    """The first words.
+
+    Args:
+        unseen: How many images and files there are that it cannot see.
+    """
+    blind = f" I cannot see the {unseen} attached." if unseen > 1 else " I cannot see what is attached." if unseen else ""
+    return f"{NO_LANGUAGE_MODEL}{blind} First I list the files and run the tests."
 
 
 def missing_tools(names: Iterable[str]) -> str:

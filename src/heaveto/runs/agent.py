@@ -14,7 +14,6 @@ from typing import Any, Literal, Self
 import anyio
 
 from ..causes import Cancelled, Stop
-from ..errors import ConfigError
 from ..journal import Store, open_store
 from ..journal.records import RunStarted
 from ..loop.budget import check_price
@@ -22,12 +21,13 @@ from ..loop.log import Log
 from ..loop.outcome import Outcome, Report, describe
 from ..loop.toolbox import Approve, Toolbox, by_name
 from ..loop.turn import Loop
-from ..messages import Limits, Spend
-from ..models import Model
+from ..messages import Limits, Prompt, Spend, UserMessage
+from ..models import ChecksInputs, Model
 from ..retry import RetryPolicy
 from ..scopes import Slots, current_cause, finish, tasks
 from ..tools import Tool
 from .opening import begin, take_up
+from .prompts import message_of
 from .run import Run, cause_of
 from .signals import Signals
 from .watchers import Watchers
@@ -114,7 +114,7 @@ class Agent:
 
     # --- whole runs ---------------------------------------------------------------------------------------------
 
-    async def run(self, prompt: str, *, run_id: str | None = None) -> Result:
+    async def run(self, prompt: Prompt, *, run_id: str | None = None) -> Result:
         """Run to the answer.
 
         A stop of the code around it stops the run, which is saved first.
@@ -126,13 +126,13 @@ class Agent:
             outcome = await run.wait()
         return _result(outcome)
 
-    async def resume(self, run_id: str, *, limits: Limits | None = None, say: str | None = None) -> Result:
+    async def resume(self, run_id: str, *, limits: Limits | None = None, say: Prompt | None = None) -> Result:
         """Get a stopped, failed or killed run under way again, to the answer. Arguments and errors as in `reopen`."""
         async with self.reopen(run_id, limits=limits, say=say) as run:
             outcome = await run.wait()
         return _result(outcome)
 
-    def run_sync(self, prompt: str, *, run_id: str | None = None) -> Result:
+    def run_sync(self, prompt: Prompt, *, run_id: str | None = None) -> Result:
         """Run to the answer, for scripts: it owns the loop and the signals, and closes the model's connections.
 
         Raises:
@@ -155,30 +155,31 @@ class Agent:
 
     @asynccontextmanager
     async def start(
-        self, prompt: str, *, run_id: str | None = None, settings: dict[str, Any] | None = None
+        self, prompt: Prompt, *, run_id: str | None = None, settings: dict[str, Any] | None = None
     ) -> AsyncIterator[Run]:
         """Start a run and get a handle on it. Leaving the block early stops the run with a cause.
 
         Args:
-            prompt: The task.
+            prompt: The task: a text, or texts, images and files, such as `["What is this?", Image.from_file("x.png")]`.
             run_id: Its name, up to 64 letters, digits, "-", "_" and "."; a new one by default.
             settings: Kept with the run, for whoever resumes it.
 
         Raises:
+            ConfigError: When the task is none, or has an image or a file that the model does not take.
             JournalError: When the run cannot be written, or there is one of that name.
             ConfigError: When the name is none.
         """
-        _check_text(prompt, "the task")
+        task = self._said(prompt, "the task")
         if run_id is not None:
             _check_run_id(run_id)
         async with self._stores.opened() as store:
             watchers = Watchers()
-            log = await begin(store, self._started(prompt, run_id or new_run_id(), settings or {}), watchers.publish)
+            log = await begin(store, self._started(task, run_id or new_run_id(), settings or {}), watchers.publish)
             async with self._driven(log, watchers) as run:
                 yield run
 
     @asynccontextmanager
-    async def reopen(self, run_id: str, *, limits: Limits | None = None, say: str | None = None) -> AsyncIterator[Run]:
+    async def reopen(self, run_id: str, *, limits: Limits | None = None, say: Prompt | None = None) -> AsyncIterator[Run]:
         """Take an old run up again and get a handle on it. Settled calls are not run again.
 
         Args:
@@ -190,11 +191,10 @@ class Agent:
             RunNotFound, RunTaken, JournalNewer, JournalDamaged: When the run cannot be taken up.
             ConfigError: When it has its answer and there is nothing new to say.
         """
-        if say is not None:
-            _check_text(say, "what is said")
+        said = None if say is None else self._said(say, "what is said")
         async with self._stores.opened() as store:
             watchers = Watchers()
-            log = await take_up(store, run_id, watchers.publish, model=self.model.name, limits=limits, say=say)
+            log = await take_up(store, run_id, watchers.publish, model=self.model.name, limits=limits, say=said)
             async with self._driven(log, watchers) as run:
                 yield run
 
@@ -210,10 +210,18 @@ class Agent:
 
     # --- opening ------------------------------------------------------------------------------------------------
 
-    def _started(self, prompt: str, run_id: str, settings: dict[str, Any]) -> RunStarted:
+    def _said(self, prompt: Prompt, what: str) -> UserMessage:
+        """A prompt as a message, once it is clear that the model takes it."""
+        message = message_of(prompt, what)
+        if message.parts and isinstance(self.model, ChecksInputs):
+            self.model.check_inputs(message.parts)
+        return message
+
+    def _started(self, task: UserMessage, run_id: str, settings: dict[str, Any]) -> RunStarted:
         return RunStarted(
             run_id=run_id,
-            task=prompt,
+            task=task.content,
+            parts=task.parts,
             system=self.system,
             model=self.model.name,
             folder=str(self._toolbox.folder),
@@ -273,14 +281,6 @@ def _why_left(error: BaseException) -> Stop:
     if cause is not error and isinstance(cause, Stop):
         return cause
     return Cancelled(f"the block that started the run failed: {describe(error)}", "the program")
-
-
-def _check_text(text: object, what: str) -> None:
-    """Refuse what the journal could not read again."""
-    if not isinstance(text, str):
-        raise ConfigError(
-            f"{what} must be text, not {type(text).__name__}", 'give it as a string, such as "make the tests pass"'
-        )
 
 
 def _check_run_id(run_id: str) -> None:

@@ -11,7 +11,7 @@ from ..journal.state import RunState, fold
 from ..loop.events import Emit
 from ..loop.log import Log
 from ..loop.outcome import conclude
-from ..messages import Limits, Usage
+from ..messages import Limits, Usage, UserMessage
 from ..scopes import current_cause, finish
 from .run import cause_of
 
@@ -45,7 +45,7 @@ async def _end_unbegun(log: Log, error: BaseException) -> None:
 
 
 async def take_up(
-    store: Store, run_id: str, emit: Emit, *, model: str, limits: Limits | None = None, say: str | None = None
+    store: Store, run_id: str, emit: Emit, *, model: str, limits: Limits | None = None, say: UserMessage | None = None
 ) -> Log:
     """Become the driver of an old run, and write down that this happened.
 
@@ -86,7 +86,9 @@ async def read_state(store: Store, run_id: str) -> RunState:
     return fold(await read_records(store, run_id))
 
 
-def _opening_records(state: RunState, epoch: int, model: str, limits: Limits | None, say: str | None) -> Iterator[Record]:
+def _opening_records(
+    state: RunState, epoch: int, model: str, limits: Limits | None, say: UserMessage | None
+) -> Iterator[Record]:
     if state.finished is None and not state.open_calls and state.answer is None:
         # Killed, and no tool call was open: a model call may have been under way, whose spend nobody knows.
         killed = {"code": "killed", "text": "the process ended during a model call, or just before one"}
@@ -95,4 +97,4 @@ def _opening_records(state: RunState, epoch: int, model: str, limits: Limits | N
     if limits is not None and limits != state.limits:
         yield LimitsChanged(limits=limits)
     if say is not None:
-        yield Said(content=say)
+        yield Said(content=say.content, parts=say.parts)

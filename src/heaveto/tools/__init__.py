@@ -15,6 +15,7 @@ from .protocol import Call, Check, Effect, Facts, Tool
 if TYPE_CHECKING:
     from .files import file_tools
     from .run_tests import run_tests_tool
+from .results import WithMedia
 
 __all__ = [
     "Call",
@@ -23,6 +24,7 @@ __all__ = [
     "Facts",
     "FunctionTool",
     "Tool",
+    "WithMedia",
     "current_call",
     "file_tools",
     "run_tests_tool",

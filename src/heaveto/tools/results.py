@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Self
 
+from ..messages import MAX_PARTS_BYTES, File, Image, Part, text_of
 from .surrogates import replace_surrogates
 
-__all__ = ["MAX_CHARS", "cut_middle", "to_text"]
+__all__ = ["MAX_CHARS", "WithMedia", "cut_middle", "to_text"]
 
 MAX_CHARS = 50_000  # some 12,000 tokens: a longer result crowds out the conversation, and every later turn pays for it
 
 _HEAD_SHARE = 0.6  # the head says what it is; the tail has the outcome
 
 
+class WithMedia(str):
+    """A result with images or files: the text that says what there is, which every API can have, and the `parts`."""
+
+    __slots__ = ("parts",)
+    parts: tuple[Part, ...]
+
+    def __new__(cls, *parts: Part) -> Self:
+        made = super().__new__(cls, text_of(parts))
+        made.parts = parts
+        return made
+
+
 def to_text(value: Any, max_chars: int = MAX_CHARS) -> str:
-    """The value as text: a string as it is, None as "done", anything else as JSON; over-long text is cut in the middle."""
+    """The value as text: a string as it is, None as "done", anything else as JSON; over-long text is cut in the middle.
+
+    An image, a file, or a list that has one among texts, is `WithMedia`.
+    """
     if value is None:
         return "done"
+    if (parts := _media_in(value)) is not None:
+        return WithMedia(
+            *(cut_middle(replace_surrogates(each), max_chars) if isinstance(each, str) else each for each in parts)
+        )
     return cut_middle(replace_surrogates(value if isinstance(value, str) else _to_json(value)), max_chars)
 
 
@@ -29,6 +50,17 @@ def cut_middle(text: str, max_chars: int = MAX_CHARS) -> str:
     tail = max_chars - head
     left_out = len(text) - max_chars
     return f"{text[:head]}\n... {left_out} of {len(text)} characters left out ...\n{text[-tail:]}"
+
+
+def _media_in(value: Any) -> Sequence[Part] | None:
+    """The parts of a result that has images or files; None for any other, and for more of them than a run keeps."""
+    parts = [value] if isinstance(value, Image | File) else value
+    if not isinstance(parts, list | tuple) or not all(isinstance(each, str | Image | File) for each in parts):
+        return None
+    media = [each for each in parts if not isinstance(each, str)]
+    if not media:
+        return None
+    return parts if sum(len(each.data) for each in media) <= MAX_PARTS_BYTES else [text_of(parts)]
 
 
 def _to_json(value: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ..exchange import check_header
 from .decode import MessagesDecoder
-from .encode import MessagesEncoder
+from .encode import TAKES, MessagesEncoder
 
 __all__ = ["MessagesDialect"]
 
@@ -26,6 +26,7 @@ class MessagesDialect:
     """
 
     path = "/v1/messages"
+    takes = TAKES
 
     def __init__(
         self,

@@ -16,12 +16,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from ...messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Transcript, UserMessage
+from ...messages import (
+    PDF,
+    AssistantMessage,
+    File,
+    Image,
+    Message,
+    Part,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    Transcript,
+    UserMessage,
+)
 from ..call_ids import fitting_id, fitting_name
+from ..inputs import IMAGES, Takes, as_base64, words_for
 from ..json_bytes import as_object, encode
 from ..protocol import Request, ToolSpec
 
-__all__ = ["MessagesEncoder"]
+__all__ = ["TAKES", "MessagesEncoder"]
+
+TAKES = Takes(image_bytes=5_000_000, in_results=IMAGES | {PDF})
 
 MAX_TOKENS = 32_000  # the API demands a number: long enough for any reply, and allowed by every model but these
 MAX_TOKENS_OF_OLD = {"claude-3-5": 8192, "claude-3-haiku": 4096, "claude-3-sonnet": 4096, "claude-3-opus": 4096}
@@ -78,8 +93,11 @@ class MessagesEncoder:
     def encode_blocks(self, message: Message) -> list[bytes]:
         """The content blocks of one message as JSON."""
         match message:
-            case UserMessage(content):
+            case UserMessage(content, ()):
                 return [encode({"type": "text", "text": content if content.strip() else NO_TEXT})]
+            case UserMessage(_, parts):
+                TAKES.check(parts, self._provider)
+                return [encode(block) for block in _input_blocks(parts)]
             case ToolMessage():
                 return [encode(_result(message))]
             case AssistantMessage():
@@ -165,10 +183,35 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 
 def _result(message: ToolMessage) -> dict[str, Any]:
-    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": fitting_id(message.call_id), "content": message.content}
-    if message.is_error:  # an error without a text is refused
+    result: dict[str, Any] = {"type": "tool_result", "tool_use_id": fitting_id(message.call_id)}
+    result["content"] = _content(message)
+    if message.is_error:  # with anything but text, or without one, it is refused
         result |= {"is_error": True, "content": message.content if message.content.strip() else NO_TEXT}
     return result
+
+
+def _content(message: ToolMessage) -> str | list[dict[str, Any]]:
+    if not message.parts:
+        return message.content
+    return list(_input_blocks(TAKES.in_result(message.parts)))
+
+
+def _input_blocks(parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
+    for part in words_for(parts):
+        match part:
+            case str():
+                if part.strip():
+                    yield {"type": "text", "text": part}
+            case Image():
+                yield {"type": "image", "source": _source(part)}
+            case File():
+                yield {"type": "document", "source": _source(part)} | ({"title": part.name} if part.name else {})
+
+
+def _source(part: Image | File) -> dict[str, Any]:
+    if part.url:
+        return {"type": "url", "url": part.url}
+    return {"type": "base64", "media_type": part.media_type, "data": as_base64(part)}
 
 
 def _tool(tool: ToolSpec) -> dict[str, Any]:

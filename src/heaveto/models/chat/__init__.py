@@ -2,6 +2,6 @@
 
 from .decode import ChatDecoder
 from .dialect import ChatDialect
-from .encode import ChatEncoder
+from .encode import TAKES, ChatEncoder
 
-__all__ = ["ChatDecoder", "ChatDialect", "ChatEncoder"]
+__all__ = ["TAKES", "ChatDecoder", "ChatDialect", "ChatEncoder"]

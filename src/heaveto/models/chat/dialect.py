@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..exchange import check_header
+from ..inputs import Takes
 from .decode import ChatDecoder
-from .encode import ChatEncoder
+from .encode import TAKES, ChatEncoder
 
 __all__ = ["ChatDialect"]
 
@@ -21,6 +22,8 @@ class ChatDialect:
         stream: Whether replies are streamed.
         max_tokens_field: The API's name for the most output tokens.
         options: Further fields of each request's body, such as `temperature`.
+        takes: Which images and files the API takes.
+        key_header: The header of the key, where it is no bearer token.
     """
 
     path = "/chat/completions"
@@ -33,17 +36,21 @@ class ChatDialect:
         stream: bool = True,
         max_tokens_field: str = "max_tokens",
         options: Mapping[str, Any] | None = None,
+        takes: Takes = TAKES,
+        key_header: str = "",
     ) -> None:
-        self.model, self.provider, self.streamed = model, provider, stream
+        self._key_header = key_header
+        self.model, self.provider, self.streamed, self.takes = model, provider, stream, takes
         self.encode = ChatEncoder(
-            provider=provider, model=model, stream=stream, max_tokens_field=max_tokens_field, options=options
+            provider=provider, model=model, stream=stream, max_tokens_field=max_tokens_field, options=options, takes=takes
         ).encode
 
     def headers(self, key: str | None) -> dict[str, str]:
-        """The key as a bearer token."""
+        """The key as a bearer token, or in the API's own header."""
         if key is None:
             return {}
-        return {"authorization": "Bearer " + check_header(f"the key for {self.provider}", key, "copy it again")}
+        checked = check_header(f"the key for {self.provider}", key, "copy it again")
+        return {self._key_header: checked} if self._key_header else {"authorization": "Bearer " + checked}
 
     def decoder(self, *, stream: bool) -> ChatDecoder:
         return ChatDecoder(stream=stream, provider=self.provider)

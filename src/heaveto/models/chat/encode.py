@@ -10,11 +10,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ...messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from ...messages import AssistantMessage, File, Image, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from ..inputs import Takes, as_data_url, words_for
 from ..json_bytes import encode, is_object
 from ..protocol import Request, ToolSpec
 
-__all__ = ["ChatEncoder"]
+__all__ = ["TAKES", "ChatEncoder"]
+
+TAKES = Takes(file_urls=False)
 
 
 class ChatEncoder:
@@ -26,6 +29,7 @@ class ChatEncoder:
         stream: Whether the reply shall be streamed.
         max_tokens_field: The API's name for the most output tokens.
         options: Further fields of the body, as the API knows them.
+        takes: Which images and files the API takes.
     """
 
     def __init__(
@@ -36,8 +40,9 @@ class ChatEncoder:
         stream: bool,
         max_tokens_field: str = "max_tokens",
         options: Mapping[str, Any] | None = None,
+        takes: Takes = TAKES,
     ) -> None:
-        self._provider, self._max_tokens_field = provider, max_tokens_field
+        self._provider, self._max_tokens_field, self._takes = provider, max_tokens_field, takes
         self._prefix = b'{"model":' + encode(model) + b',"messages":['
         self._options = {**(options or {}), "stream": stream}
         self._tools: tuple[ToolSpec, ...] = ()
@@ -61,10 +66,13 @@ class ChatEncoder:
         match message:
             case SystemMessage(content):
                 return encode({"role": "system", "content": content})
-            case UserMessage(content):
+            case UserMessage(content, ()):
                 return encode({"role": "user", "content": content})
+            case UserMessage(_, parts):
+                self._takes.check(parts, self._provider)
+                return encode({"role": "user", "content": [_part(part) for part in words_for(parts)]})
             case ToolMessage():
-                return encode({"role": "tool", "tool_call_id": message.call_id, "content": message.content})
+                return encode({"role": "tool", "tool_call_id": message.call_id, "content": self._takes.words_of(message)})
             case AssistantMessage():
                 return encode(self._assistant(message))
 
@@ -77,6 +85,16 @@ class ChatEncoder:
             data["content"] = message.content or None
             data["tool_calls"] = [_call(call, call_extras.get(call.id)) for call in message.tool_calls]
         return data
+
+
+def _part(part: str | Image | File) -> dict[str, Any]:
+    match part:
+        case str():
+            return {"type": "text", "text": part}
+        case Image():
+            return {"type": "image_url", "image_url": {"url": as_data_url(part)}}
+        case File():
+            return {"type": "file", "file": {"filename": part.name or "file.pdf", "file_data": as_data_url(part)}}
 
 
 def _call(call: ToolCall, extra: Any) -> dict[str, Any]:

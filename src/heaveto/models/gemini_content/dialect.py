@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from ..exchange import check_header
 from .decode import GeminiDecoder
-from .encode import GeminiEncoder
+from .encode import TAKES, GeminiEncoder
 
 __all__ = ["GeminiDialect"]
 
@@ -22,6 +22,8 @@ class GeminiDialect:
         stream: Whether replies are streamed.
         options: Further fields of each request's body, such as `generationConfig`; see `GeminiEncoder`.
     """
+
+    takes = TAKES
 
     def __init__(
         self,

@@ -15,18 +15,41 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, Transcript, UserMessage
+import msgspec
+
+from ...messages import (
+    PDF,
+    AssistantMessage,
+    File,
+    Image,
+    Message,
+    Part,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    Transcript,
+    UserMessage,
+)
 from ..call_ids import fitting_id
+from ..inputs import Takes, as_base64, words_for
 from ..json_bytes import as_object, encode
 from ..protocol import Request, ToolSpec
 
-__all__ = ["GeminiEncoder"]
+__all__ = ["TAKES", "GeminiEncoder"]
+
+TAKES = Takes(
+    images=frozenset({"image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"}),
+    image_bytes=14_000_000,  # a request has room for 20 MB, and base64 makes four of three
+    file_bytes=14_000_000,
+    in_results=frozenset({"image/png", "image/jpeg", "image/webp", PDF}),
+)
 
 NO_TEXT = "(no text)"  # where the API demands a text and there is none
 NO_SIGNATURE = "skip_thought_signature_validator"  # documented for calls that another model made
 SIGNS_CALLS = re.compile(r"gemini-(?![12][.-])")
 NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_.:-]")
 MAX_NAME = 128
+TAKES_BEFORE_3 = msgspec.structs.replace(TAKES, in_results=frozenset())
 
 
 class GeminiEncoder:
@@ -68,10 +91,13 @@ class GeminiEncoder:
     def encode_parts(self, message: Message) -> bytes:
         """The parts of one message as JSON, joined by commas; nothing where it says nothing."""
         match message:
-            case UserMessage(content):
+            case UserMessage(content, ()):
                 return encode({"text": content if content.strip() else NO_TEXT})
+            case UserMessage(_, parts):
+                TAKES.check(parts, self._provider)
+                return b",".join(encode(part) for part in _inputs(parts))
             case ToolMessage():
-                return encode(_result(message))
+                return encode(self._result(message))
             case AssistantMessage():
                 return b",".join(encode(part) for part in self._assistant(message))
             case _:
@@ -86,6 +112,14 @@ class GeminiEncoder:
                 yield {"thoughtSignature": NO_SIGNATURE, **part}
             else:
                 yield part
+
+    def _result(self, message: ToolMessage) -> dict[str, Any]:
+        takes = TAKES if self._signs_calls else TAKES_BEFORE_3
+        response = {"error" if message.is_error else "output": takes.words_of(message)}
+        result: dict[str, Any] = {"id": fitting_id(message.call_id), "name": _name(message.name), "response": response}
+        if parts := list(_inputs([part for part in takes.in_result(message.parts) if not isinstance(part, str)])):
+            result["parts"] = parts
+        return {"functionResponse": result}
 
 
 def _system(transcript: Transcript) -> list[dict[str, str]]:
@@ -133,9 +167,17 @@ def _call(call: ToolCall) -> dict[str, Any]:
     return {"functionCall": {"id": fitting_id(call.id), "name": _name(call.name), "args": arguments}}
 
 
-def _result(message: ToolMessage) -> dict[str, Any]:
-    response = {"error" if message.is_error else "output": message.content}
-    return {"functionResponse": {"id": fitting_id(message.call_id), "name": _name(message.name), "response": response}}
+def _inputs(parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
+    for part in words_for(parts):
+        match part:
+            case str():
+                if part.strip():
+                    yield {"text": part}
+            case Image() | File() if part.url:
+                kind = {"mimeType": part.media_type} if part.media_type else {}
+                yield {"fileData": {**kind, "fileUri": part.url}}
+            case Image() | File():
+                yield {"inlineData": {"mimeType": part.media_type, "data": as_base64(part)}}
 
 
 def _name(name: str) -> str:

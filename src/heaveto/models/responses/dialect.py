@@ -7,7 +7,7 @@ from typing import Any
 
 from ..exchange import check_header
 from .decode import ResponsesDecoder
-from .encode import ResponsesEncoder
+from .encode import TAKES, ResponsesEncoder
 
 __all__ = ["ResponsesDialect"]
 
@@ -23,6 +23,7 @@ class ResponsesDialect:
     """
 
     path = "/responses"
+    takes = TAKES
 
     def __init__(
         self,

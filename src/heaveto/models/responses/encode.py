@@ -12,12 +12,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ...messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from ...messages import (
+    PDF,
+    AssistantMessage,
+    File,
+    Image,
+    Message,
+    Part,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+)
 from ..call_ids import fitting_id, fitting_name
+from ..inputs import IMAGES, Takes, as_data_url, words_for
 from ..json_bytes import encode, is_object
 from ..protocol import Request, ToolSpec
 
-__all__ = ["ResponsesEncoder"]
+__all__ = ["TAKES", "ResponsesEncoder"]
+
+TAKES = Takes(in_results=IMAGES | {PDF})
 
 ENCRYPTED = "reasoning.encrypted_content"
 DO_NOT_REASON = ("gpt-3", "gpt-4", "chatgpt-4", "gpt-5-chat")  # these refuse a request that asks for it, or has some
@@ -68,10 +82,13 @@ class ResponsesEncoder:
         match message:
             case SystemMessage(content):
                 return encode({"role": "system", "content": content})
-            case UserMessage(content):
+            case UserMessage(content, ()):
                 return encode({"role": "user", "content": content})
-            case ToolMessage(call_id, _, content):
-                return encode({"type": "function_call_output", "call_id": fitting_id(call_id), "output": content})
+            case UserMessage(_, parts):
+                TAKES.check(parts, self._provider)
+                return encode({"role": "user", "content": _inputs(parts)})
+            case ToolMessage(call_id):
+                return encode({"type": "function_call_output", "call_id": fitting_id(call_id), "output": _output(message)})
             case AssistantMessage():
                 return b",".join(encode(item) for item in self._assistant(message))
 
@@ -83,6 +100,28 @@ class ResponsesEncoder:
         while items and _is_reasoning(items[-1]):
             items.pop()
         return items
+
+
+def _inputs(parts: Sequence[Part]) -> list[dict[str, Any]]:
+    return [_input(part) for part in words_for(parts)]
+
+
+def _input(part: str | Image | File) -> dict[str, Any]:
+    match part:
+        case str():
+            return {"type": "input_text", "text": part}
+        case Image():
+            return {"type": "input_image", "detail": "auto", "image_url": as_data_url(part)}
+        case File() if part.url:
+            return {"type": "input_file", "file_url": part.url}
+        case File():
+            return {"type": "input_file", "filename": part.name or "file.pdf", "file_data": as_data_url(part)}
+
+
+def _output(message: ToolMessage) -> str | list[dict[str, Any]]:
+    if not message.parts:
+        return message.content
+    return _inputs(TAKES.in_result(message.parts))
 
 
 def _is_reasoning(item: Mapping[str, Any]) -> bool:
