@@ -11,8 +11,8 @@ from heaveto.causes import Cancelled, Stop, StreamIdle
 from heaveto.errors import APIError, ConfigError, GaveUp, NoneAnswered, TransportFailed
 from heaveto.journal import MemoryStore
 from heaveto.loop import TextPiece
-from heaveto.messages import Reply, Transcript, UserMessage
-from heaveto.models import Request, fallback
+from heaveto.messages import Image, Reply, Transcript, UserMessage
+from heaveto.models import Request, by_name, fallback
 from heaveto.models.providers import compatible
 from heaveto.retry import RetryPolicy
 from heaveto.runs import Agent
@@ -147,6 +147,13 @@ def test_a_fallback_has_models_each_once() -> None:
         with pytest.raises(ConfigError, match="as in fallback"):
             fallback(*models)
     assert fallback(one, scripted(name="two")).name == "one, else two"
+
+
+def test_an_image_must_be_one_that_each_model_takes() -> None:
+    image = Image(b"GIF89a")
+    fallback(scripted(name="one"), by_name("openai:m", key="k")).check_inputs([image])
+    with pytest.raises(ConfigError, match="xai does not take image/gif"):
+        fallback(by_name("openai:m", key="k"), by_name("xai:m", key="k")).check_inputs([image])
 
 
 def test_stopped_at_every_await() -> None:

@@ -21,10 +21,10 @@ import msgspec
 
 from ..causes import Cancelled
 from ..errors import APIError, ConfigError, GaveUp, NoneAnswered, find
-from ..messages import Delta, Reply, Transcript, Usage
+from ..messages import Delta, Part, Reply, Transcript, Usage
 from ..retry import classify
 from ..scopes import finish, pending_cause, tasks
-from .protocol import Model, ModelStream, Request
+from .protocol import ChecksInputs, Model, ModelStream, Request
 
 __all__ = ["FallbackModel", "fallback"]
 
@@ -77,6 +77,16 @@ class FallbackModel:
             finally:
                 stream.close()
                 group.scope.cancel(Cancelled("its stream was left"))
+
+    def check_inputs(self, parts: Sequence[Part]) -> None:
+        """Refuse images and files that one of them does not take: nobody knows yet which will be asked.
+
+        Raises:
+            ConfigError: One does not take one of them.
+        """
+        for each in self.models:
+            if isinstance(each, ChecksInputs):
+                each.check_inputs(parts)
 
     async def aclose(self) -> None:
         """Close the connections of all."""

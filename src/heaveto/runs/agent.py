@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 import anyio
 
 from ..causes import Cancelled, Stop
+from ..errors import ConfigError
 from ..journal import Store, open_store
 from ..journal.records import RunStarted
 from ..loop.budget import check_price
