@@ -21,6 +21,8 @@ RUNGS = {
     "pay": {"check"},
     "post": {"check"},
     "edit_file": {"check"},
+    "charge": {"key"},
+    "book": {"undo"},
     "shout": {"person", "model"},
     "brew": {"person", "model"},
 }
@@ -83,6 +85,8 @@ def _nothing_twice(scenario: Scenario, lefts: Sequence[Left]) -> Iterator[str]:
         if verdict.by not in RUNGS.get(verdict.name, ()):
             yield f"{verdict.call_id} ({verdict.name}) was settled by: {verdict.by}"
     effects = Counter(note.text for note in last.notes if note.what == "effect")
+    names = {note.name: note.text for note in last.notes if note.what == "effect"}
+    effects.subtract(names[note.name] for note in last.notes if note.what == "undone")
     for effect, times in effects.items():
         if times > 1 and not effect.startswith("put "):
             yield f"{effect}: {times} times"

@@ -23,6 +23,7 @@ What: TypeAlias = Literal[
     "refused",  # the model's side refused, at no cost
     "ran",  # a tool began to run
     "effect",  # a tool changed the world
+    "undone",  # and changed it back
     "acked",  # the store said that so many records are safe
     "decided",  # a person decided about a call
     "killed",

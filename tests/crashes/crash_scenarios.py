@@ -75,7 +75,8 @@ class World:
     first_life: bool = True
 
     def was_done(self, call_id: str) -> bool:
-        return any(note.what == "effect" and note.name == call_id for note in self.outside.notes())
+        changes = [note.what for note in self.outside.notes() if note.name == call_id and note.what in ("effect", "undone")]
+        return changes[-1:] == ["effect"]
 
     async def do(self, call: Call, effect: str = "", *, seconds: float = 0.5) -> str:
         self.outside.note("ran", call.call_id, call.tool)
@@ -158,7 +159,28 @@ class Pointed:
         return text
 
 
-TOOLS: Sequence[Any] = (look, put, pay, post, shout, brew, *map(Pointed, (read_file, edit_file)))
+@tool(effect="write", idempotency_key=True)
+async def charge(what: str, call: Call) -> str:
+    """Charge for something, at a bank that does it once for each key."""
+    first = not any(note.what == "effect" and note.text.endswith(call.key) for note in here.outside.notes())
+    return await here.do(call, f"charged {what} {call.key}" if first else "")
+
+
+async def _unbook(call: Call, arguments: Any) -> str:
+    here.outside.reach(f"before the undo of {call.tool}")
+    if here.was_done(call.call_id):
+        here.outside.note("undone", call.call_id)
+    here.outside.reach(f"after the undo of {call.tool}")
+    return "nothing is booked"
+
+
+@tool(effect="write", undo=_unbook)
+async def book(what: str, call: Call) -> str:
+    """Book something, which can be taken back."""
+    return await here.do(call, f"booked {what}")
+
+
+TOOLS: Sequence[Any] = (look, put, pay, post, shout, brew, charge, book, *map(Pointed, (read_file, edit_file)))
 
 
 class Speaker(ScriptedModel):
@@ -209,6 +231,7 @@ def _scenarios() -> Sequence[Scenario]:
             "shutdown", [_each(("brew", "tea"), ("post", "a")), _each(("put", "x"))], stop_after=(1.2, Shutdown("SIGTERM"))
         ),
         Scenario("edits", [_edit("end", "two\nend"), _edit("two", "one\ntwo"), calls(("read_file", {"path": "a.txt"}))]),
+        Scenario("rungs", [_each(("charge", "rent"), ("book", "a room")), _each(("charge", "rent"), ("look", "a"))]),
         Scenario("told", _MIXED, on_unknown="tell_model"),
         Scenario("nobody", _MIXED, person=False),
     )

@@ -27,7 +27,7 @@ def resolve_command(run_id: str, call_id: str, verdict: str | None, evidence: st
     async def resolve(store: Any) -> str:
         from ..runs import resolve_call
 
-        return await resolve_call(store, run_id, call_id, _verdict(verdict), evidence)
+        return await resolve_call(store, run_id, call_id, _verdict(verdict), evidence, _who())
 
     found = reading(resolve)
     click.echo(f"resolved; resume: heaveto resume {found}")
@@ -35,3 +35,12 @@ def resolve_command(run_id: str, call_id: str, verdict: str | None, evidence: st
 
 def _verdict(flag: str) -> Literal["done", "again", "told"]:
     return "done" if flag == "done" else "again" if flag == "again" else "told"
+
+
+def _who() -> str:
+    import getpass
+
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # no such user, as in a container
+        return ""

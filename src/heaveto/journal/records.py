@@ -26,6 +26,7 @@ __all__ = [
     "Retried",
     "RunFinished",
     "RunStarted",
+    "Rung",
     "Said",
     "ToolFinished",
     "ToolResolved",
@@ -35,6 +36,8 @@ __all__ = [
 ]
 
 FORMAT = 1
+
+Rung: TypeAlias = Literal["not begun", "read", "idempotent", "key", "check", "undo", "program", "person", "model"]
 
 
 class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="run.started"):
@@ -120,6 +123,7 @@ class ToolStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     Attributes:
         key: The idempotency key.
         facts: What the tool's `plan` noted, for its `check`.
+        at: When, in seconds since 1970, for a key that the other side forgets; 0 where nobody noted it.
     """
 
     call_id: str
@@ -127,6 +131,7 @@ class ToolStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     effect: Literal["idempotent", "write"]
     key: str
     facts: dict[str, Any] = {}
+    at: float = 0.0
 
 
 class ToolFinished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool.finished"):
@@ -151,17 +156,19 @@ class ToolResolved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     Attributes:
         verdict: "done": `content` is its result. "again": it is run again. "told": the model is told that nobody knows.
-        by: The rung: "not begun", "read", "idempotent", "check", "person", "model".
+        by: The rung.
         evidence: What was seen, or what the person said.
+        who: The person or the program that said so.
     """
 
     call_id: str
     name: str
     verdict: Literal["done", "again", "told"]
-    by: Literal["not begun", "read", "idempotent", "check", "person", "model"]
+    by: Rung
     content: str = ""
     ending: Ending = "ok"
     evidence: str = ""
+    who: str = ""
 
 
 class RunFinished(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="run.finished"):

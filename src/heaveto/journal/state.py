@@ -31,6 +31,7 @@ from .records import (
     Replied,
     Retried,
     RunFinished,
+    Rung,
     RunStarted,
     Said,
     ToolFinished,
@@ -69,6 +70,7 @@ class CallEntry:
     """One tool call: what was asked, how far it came, and its one answer.
 
     Attributes:
+        first_at: When it first began, in seconds since 1970; 0 where nobody noted it.
         unknown_results: How often it ran and could not say whether it did something.
     """
 
@@ -78,6 +80,7 @@ class CallEntry:
     started: ToolStarted | None = None
     answer: ToolMessage | None = None
     why_in_doubt: str = ""
+    first_at: float = 0.0
     unknown_results: int = 0
     identity: str = field(init=False)
 
@@ -99,6 +102,7 @@ class RunState:
         open_calls: The calls of the last reply while one of them is not settled, in the reply's order.
         repeats: How many calls of each identity have run to an end.
         seconds: The time that earlier drives took.
+        rungs: How many calls in doubt each rung of the ladder has settled.
         said_meanwhile: What was said while calls were open; it follows on their answers.
         finished: How the last drive ended; None while one is under way, or when it was killed.
         abandoned: What did not heed a stop and was left to itself, as "thread send (call id)".
@@ -114,6 +118,7 @@ class RunState:
     epoch: int = 0
     open_calls: dict[str, CallEntry] = field(default_factory=dict)
     repeats: dict[str, int] = field(default_factory=dict)
+    rungs: dict[Rung, int] = field(default_factory=dict)
     said_meanwhile: list[UserMessage] = field(default_factory=list)
     answer: str | None = None
     finished: RunFinished | None = None
@@ -155,7 +160,8 @@ class RunState:
             case CallSpent():
                 self.spend = self.spend + record.usage
             case ToolStarted():
-                self._step(record.call_id, "marker").started = record
+                entry = self._step(record.call_id, "marker")
+                entry.started, entry.first_at = record, entry.first_at or record.at
             case ToolFinished():
                 self._take_result(record)
             case ToolResolved():
@@ -219,6 +225,7 @@ class RunState:
 
     def _take_verdict(self, record: ToolResolved) -> None:
         entry = self._step(record.call_id, record.verdict)
+        self.rungs[record.by] = self.rungs.get(record.by, 0) + 1
         entry.answer = None
         if record.verdict == "again":
             entry.started = None

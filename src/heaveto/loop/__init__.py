@@ -7,17 +7,19 @@ ended and why; `events.py` what watchers see; `toolbox.py` the tools of a run.
 
 from .events import Body, Event, ReasoningPiece, TextPiece, ToolProgress, ToolRunning, TurnStarted
 from .outcome import EXIT_STATUS, Outcome, OutcomeKind, Report, describe, why
-from .toolbox import Approve
+from .toolbox import Approve, Doubt, Resolve
 
 __all__ = [
     "EXIT_STATUS",
     "Approve",
     "Body",
+    "Doubt",
     "Event",
     "Outcome",
     "OutcomeKind",
     "ReasoningPiece",
     "Report",
+    "Resolve",
     "TextPiece",
     "ToolProgress",
     "ToolRunning",

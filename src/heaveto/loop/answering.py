@@ -8,6 +8,7 @@ runs alone. Before a call that may change something begins, its marker is on dis
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -21,8 +22,8 @@ from ..errors import ApprovalNeeded, Denied, NotEnoughTime, ToolFatal
 from ..journal.records import ToolFinished, ToolStarted
 from ..journal.state import CallEntry
 from ..messages import ToolCall
-from ..scopes import abandonments, current_cause, deadline, loop_waker, pending_cause, tasks
-from ..tools import Call, Effect, Tool, WithMedia, running
+from ..scopes import abandonments, current_cause, deadline, loop_waker, pending_cause, tasks, wall_time
+from ..tools import Call, Effect, Tool, WithMedia, recovery_of, running
 from .events import ToolProgress, ToolRunning
 from .log import Log
 from .outcome import describe
@@ -230,7 +231,14 @@ def _marker(ready: Ready, effect: Effect) -> ToolStarted:
     if effect == "read":
         raise AssertionError("a call that only reads carries no marker")
     facts = dict(ready.call.facts)
-    return ToolStarted(call_id=ready.asked.id, name=ready.asked.name, effect=effect, key=ready.call.key, facts=facts)
+    return ToolStarted(
+        call_id=ready.asked.id,
+        name=ready.asked.name,
+        effect=effect,
+        key=ready.call.key,
+        facts=facts,
+        at=round(wall_time(), 3) if 0 < recovery_of(ready.tool).key_seconds < math.inf else 0.0,
+    )
 
 
 def _cause_of(error: BaseException) -> BaseException:

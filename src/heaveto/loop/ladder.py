@@ -7,26 +7,29 @@ serves a process that died, a limit that passed while a tool wrote, and a tool t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import TypeAlias, TypeVar
+
+import anyio
 
 from ..causes import Stop, ToolTimeout
 from ..errors import OutcomeUnknown
-from ..journal.records import ToolResolved
+from ..journal.records import Rung, ToolResolved
 from ..journal.state import CallEntry
-from ..scopes import current_cause, deadline
-from ..tools import Check, Tool, running
+from ..scopes import current_cause, deadline, wall_time
+from ..tools import Check, Recovery, Tool, recovery_of, running
 from .answering import call_for, raise_pending_stop
 from .log import Log
-from .toolbox import Toolbox
+from .toolbox import Doubt, Toolbox
 
 __all__ = ["RUNGS", "settle"]
 
-CHECK_SECONDS = 60.0  # a check only looks; one that takes longer is no answer
+LOOK_SECONDS = 60.0  # a check that takes longer is no answer
 MOST_UNKNOWN = 3  # a call that ran so often and never knew will not know the next time
 
+T = TypeVar("T")
 Verdict: TypeAlias = ToolResolved | None
-By: TypeAlias = Literal["not begun", "read", "idempotent", "check", "person", "model"]
 
 
 @dataclass(slots=True)
@@ -48,7 +51,16 @@ class Case:
         why = self.entry.why_in_doubt or "the process ended while it ran"
         return f"{why} ({self.seen})" if self.seen else why
 
-    def again(self, by: By, evidence: str = "") -> Verdict:
+    @property
+    def recovery(self) -> Recovery:
+        return Recovery() if self.tool is None else recovery_of(self.tool)
+
+    def done(self, by: Rung, content: str) -> Verdict:
+        """It took effect, and this is its result."""
+        call = self.entry.call
+        return ToolResolved(call_id=call.id, name=call.name, verdict="done", by=by, content=content)
+
+    def again(self, by: Rung, evidence: str = "") -> Verdict:
         """Run it again, unless it has been run often enough to no avail: then a person has to look."""
         call = self.entry.call
         if self.entry.unknown_results >= MOST_UNKNOWN:
@@ -102,33 +114,82 @@ async def repeatable(case: Case) -> Verdict:
     return case.again(case.tool.effect)
 
 
+async def keyed(case: Case) -> Verdict:
+    """The other side does a thing once for each key, and has not forgotten this one."""
+    known = case.recovery.key_seconds
+    age = wall_time() - case.entry.first_at  # of an unknown time: longer than any but an endless memory
+    return case.again("key") if known and age < known else None
+
+
 async def check(case: Case) -> Verdict:
-    """The tool can look whether it took effect."""
+    """The tool can look whether it took effect; what is still on its way gets the time that it may need."""
     found = await _look(case)
-    if found is None:
-        return None
+    if found is not None and found.verdict == "not_done" and (settling := case.recovery.settle_seconds):
+        await anyio.sleep(settling)
+        found = await _look(case)
+    return None if found is None else _of_check(case, "check", found)
+
+
+def _of_check(case: Case, by: Rung, found: Check) -> Verdict:
+    if found.verdict == "done":
+        return case.done(by, found.text)
     if found.verdict == "not_done":
-        return case.again("check", found.text)
-    if found.verdict == "unknown":
-        case.seen = found.text
-        return None
-    call = case.entry.call
-    return ToolResolved(call_id=call.id, name=call.name, verdict="done", by="check", content=found.text)
+        return case.again(by, found.text)
+    case.seen = found.text
+    return None
 
 
 async def _look(case: Case) -> Check | None:
-    if case.tool is None:
+    tool = case.tool
+    if tool is None:
         return None
     call = call_for(case.entry, case.toolbox, case.log)
+
+    async def look() -> Check | None:
+        with running(call):
+            return await tool.check(call, tool.parse(case.entry.call.arguments))
+
+    return await _within_limit(case, "check", look)
+
+
+async def undo(case: Case) -> Verdict:
+    """The tool can take back what it may have done. A kill meanwhile has it taken back again, under the same key."""
+    tool, take_back = case.tool, case.recovery.undo
+    if tool is None or take_back is None:
+        return None
+    call = call_for(case.entry, case.toolbox, case.log)
+    call = replace(call, key=f"undo-{call.key}")
+
+    async def undone() -> str:
+        with running(call):
+            return await take_back(call, tool.parse(case.entry.call.arguments))
+
+    evidence = await _within_limit(case, "undo", undone)
+    return None if evidence is None else case.again("undo", evidence)
+
+
+async def ask_program(case: Case) -> Verdict:
+    """The program that drives the run has a function that decides."""
+    decide, entry = case.toolbox.resolve, case.entry
+    if decide is None:
+        return None
+    doubt = Doubt(case.log.state.run_id, entry.call, case.why)
+    found = await _within_limit(case, "resolver", lambda: decide(doubt), seconds=None)
+    return None if found is None else _of_check(case, "program", found)
+
+
+async def _within_limit(
+    case: Case, what: str, fn: Callable[[], Awaitable[T]], seconds: float | None = LOOK_SECONDS
+) -> T | None:
+    """What `fn` returns; None, with a note for the person, where it went wrong: the next rung is asked."""
     try:
-        arguments = case.tool.parse(case.entry.call.arguments)
-        with deadline(CHECK_SECONDS, ToolTimeout(CHECK_SECONDS)), running(call):
-            return await case.tool.check(call, arguments)
-    except Exception as error:  # boundary: a look that went wrong is no answer, and the next rung is asked
+        with nullcontext() if seconds is None else deadline(seconds, ToolTimeout(seconds)):
+            return await fn()
+    except Exception as error:  # boundary: a look that went wrong is no answer
         if isinstance(error, Stop) and current_cause() is not None:
             raise
-        return Check("unknown", f"the check went wrong: {error}")
-    raise AssertionError("a scope that is not quiet raises")
+        case.seen = f"the {what} went wrong: {error}"
+    return None
 
 
 async def tell_model(case: Case) -> Verdict:
@@ -140,4 +201,12 @@ async def tell_model(case: Case) -> Verdict:
     return ToolResolved(call_id=call.id, name=call.name, verdict="told", by="model", content=text, ending="unknown")
 
 
-RUNGS: list[Callable[[Case], Awaitable[Verdict]]] = [not_begun, repeatable, check, tell_model]
+RUNGS: list[Callable[[Case], Awaitable[Verdict]]] = [
+    not_begun,
+    repeatable,
+    keyed,
+    check,
+    undo,
+    ask_program,
+    tell_model,
+]

@@ -6,7 +6,7 @@ The order of `_KINDS` is the documented order for an error that several kinds fi
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -24,7 +24,7 @@ from ..causes import (
     to_data,
 )
 from ..errors import BudgetExhausted, ConfigError, GaveUp, JournalBusy, NotEnoughTime, Waiting
-from ..journal.records import RunFinished
+from ..journal.records import RunFinished, Rung
 from ..journal.state import RunState
 from ..messages import Message, Spend, ToolCall
 from ..retry import classify
@@ -93,6 +93,7 @@ class Report:
         pending: Calls that are still to be run, or whose outcome nobody knows.
         seconds: The time driven, over all resumes.
         abandoned: What did not heed a stop and was left to itself: "thread send (call id)", "task fetch (call id)".
+        rungs: How many calls in doubt each rung of the ladder has settled.
     """
 
     run_id: str
@@ -103,6 +104,7 @@ class Report:
     pending: tuple[ToolCall, ...] = ()
     resumable: bool = False
     abandoned: tuple[str, ...] = ()
+    rungs: Mapping[Rung, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, state: RunState, *, resumable: bool) -> Report:
@@ -115,6 +117,7 @@ class Report:
             pending=tuple(entry.call for entry in state.open_calls.values() if entry.state != "settled"),
             resumable=resumable,
             abandoned=tuple(state.abandoned),
+            rungs=dict(state.rungs),
         )
 
 

@@ -13,11 +13,23 @@ from ..journal.records import ToolFinished
 from ..messages import Ending, ToolCall
 from ..models import ToolSpec
 from ..scopes import Slots
-from ..tools import Effect, Tool
+from ..tools import Check, Effect, Tool
 
-__all__ = ["Approve", "Toolbox", "by_name", "finished_by_error"]
+__all__ = ["Approve", "Doubt", "Resolve", "Toolbox", "by_name", "finished_by_error"]
 
 Approve = Callable[[ToolCall], Awaitable[bool | str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A call whose outcome is not known, and why not."""
+
+    run_id: str
+    call: ToolCall
+    why: str
+
+
+Resolve = Callable[[Doubt], Awaitable[Check | None]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,12 +40,14 @@ class Toolbox:
         slots: Bounds how many calls run at once, here and wherever else these slots are used.
         approve: Asked for each call of a tool that needs an approval: True approves, False or a reason denies. None means
             that nobody is there: the run waits.
+        resolve: Asked about a call in doubt that its tool cannot settle. None, or an answer of None: a person is.
     """
 
     tools: dict[str, Tool]
     folder: Path
     slots: Slots
     approve: Approve | None = None
+    resolve: Resolve | None = None
 
     def get(self, name: str) -> Tool:
         """The tool of that name.

@@ -20,7 +20,7 @@ from ..journal.records import RunStarted
 from ..loop.budget import check_price
 from ..loop.log import Log
 from ..loop.outcome import Outcome, Report, describe
-from ..loop.toolbox import Approve, Toolbox, by_name
+from ..loop.toolbox import Approve, Resolve, Toolbox, by_name
 from ..loop.turn import Loop
 from ..messages import Limits, Prompt, Spend, UserMessage
 from ..models import ChecksInputs, Model
@@ -76,6 +76,8 @@ class Agent:
         slots: Bounds tool calls at once; share one among agents to bound them together.
         retry: How model calls are retried.
         approve: Asked for each call of a tool that needs an approval; without it such a run waits.
+        resolve: Asked about a call whose outcome its tool cannot tell, before the run waits: "done" with its result,
+            "not_done" to run it again, "unknown" or None for a person (`Check`).
         on_unknown: What becomes of a call whose outcome no rung of the ladder can tell: the run waits for a person, or the
             model is told so.
         grace_seconds: How long work in flight may go on after a shutdown.
@@ -96,6 +98,7 @@ class Agent:
         slots: Slots | None = None,
         retry: RetryPolicy | None = None,
         approve: Approve | None = None,
+        resolve: Resolve | None = None,
         on_unknown: Literal["wait", "tell_model"] = "wait",
         grace_seconds: float = 7.0,  # `docker stop` kills after ten
     ) -> None:
@@ -106,6 +109,7 @@ class Agent:
             folder=Path(folder or ".").resolve(),
             slots=slots or Slots(TOOL_SLOTS, "tool slot"),
             approve=approve,
+            resolve=resolve,
         )
         self._specs = self._toolbox.specs()
         self._model_slots = Slots(MODEL_SLOTS, "model slot")

@@ -15,9 +15,10 @@ from ..messages import Limits, Usage, UserMessage
 from ..scopes import current_cause, finish
 from .run import cause_of
 
-__all__ = ["begin", "read_records", "read_state", "take_up"]
+__all__ = ["begin", "read_records", "read_state", "take", "take_up"]
 
 RELEASE_SECONDS = 10.0
+TAKE_SECONDS = 15.0  # the store's own limit is 10; this one is for a store that has none
 
 
 async def begin(store: Store, started: RunStarted, emit: Emit) -> Log:
@@ -57,7 +58,7 @@ async def take_up(
         ConfigError: It has its answer, and there is nothing new to say.
     """
     run_id = await store.find(run_id)
-    epoch = await store.take(run_id, this_process())
+    epoch = await take(store, run_id)
     try:
         state = await read_state(store, run_id)
         if say is None and state.finished is not None and state.finished.outcome == "answered":
@@ -69,6 +70,26 @@ async def take_up(
         await finish(RELEASE_SECONDS, store.release, run_id, epoch)
         raise
     return log
+
+
+async def take(store: Store, run_id: str) -> int:
+    """Become the run's driver; returns the new epoch. A stop that comes meanwhile gives the run back.
+
+    Raises:
+        RunNotFound, RunTaken: It cannot be taken.
+    """
+    epochs: list[int] = []
+
+    async def work() -> None:
+        epochs.append(await store.take(run_id, this_process()))
+
+    try:
+        await finish(TAKE_SECONDS, work)  # so that a native cancellation comes when the epoch is known
+    except BaseException:
+        for epoch in epochs:
+            await finish(RELEASE_SECONDS, store.release, run_id, epoch)
+        raise
+    return epochs[0]
 
 
 async def read_records(store: Store, run_id: str) -> list[Record]:

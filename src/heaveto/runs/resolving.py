@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Literal
 
 from ..errors import ConfigError
-from ..journal import Store, this_process
+from ..journal import Store
 from ..journal.records import Record, ToolResolved, encode_record
 from ..journal.state import CallEntry, RunState
 from ..loop.log import summarize
 from ..scopes import finish
-from .opening import read_state
+from .opening import read_state, take
 
 __all__ = ["resolve_call"]
 
@@ -18,7 +18,7 @@ RELEASE_SECONDS = 10.0
 
 
 async def resolve_call(
-    store: Store, run_id: str, call_id: str, verdict: Literal["done", "again", "told"], evidence: str = ""
+    store: Store, run_id: str, call_id: str, verdict: Literal["done", "again", "told"], evidence: str = "", who: str = ""
 ) -> str:
     """Settle a call of a run that nobody drives; returns the run's whole name.
 
@@ -26,16 +26,17 @@ async def resolve_call(
         run_id: The run's name, or the beginning of it.
         verdict: It took effect, it did not and is to be run again, or nobody can tell and the model is told so.
         evidence: What the person saw; for "done" it is the result that the model reads.
+        who: The person.
 
     Raises:
         RunNotFound, RunTaken: It cannot be taken up.
         ConfigError: There is no such call in doubt.
     """
     run_id = await store.find(run_id)
-    epoch = await store.take(run_id, this_process())
+    epoch = await take(store, run_id)
     try:
         state = await read_state(store, run_id)
-        record: Record = _verdict(_in_doubt(state, call_id), verdict, evidence)
+        record: Record = _verdict(_in_doubt(state, call_id), verdict, evidence, who)
         state.apply(record)
         await store.append(run_id, epoch, [encode_record(record)], summarize(state))
     finally:
@@ -54,7 +55,7 @@ def _in_doubt(state: RunState, call_id: str) -> CallEntry:
     return entries[call_id]
 
 
-def _verdict(entry: CallEntry, verdict: Literal["done", "again", "told"], evidence: str) -> ToolResolved:
+def _verdict(entry: CallEntry, verdict: Literal["done", "again", "told"], evidence: str, who: str) -> ToolResolved:
     call = entry.call
     if verdict == "told":
         content = (
@@ -71,4 +72,5 @@ def _verdict(entry: CallEntry, verdict: Literal["done", "again", "told"], eviden
         content=content,
         ending="unknown" if verdict == "told" else "ok",
         evidence=evidence,
+        who=who,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from .current import current_call, running
 from .decorator import FunctionTool, tool
-from .protocol import Call, Check, Effect, Facts, Tool
+from .protocol import Call, Check, Effect, Facts, Recovery, Tool, recovery_of
 
 if TYPE_CHECKING:
     from .files import file_tools
@@ -23,10 +23,12 @@ __all__ = [
     "Effect",
     "Facts",
     "FunctionTool",
+    "Recovery",
     "Tool",
     "WithMedia",
     "current_call",
     "file_tools",
+    "recovery_of",
     "run_tests_tool",
     "running",
     "tool",

@@ -17,6 +17,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import math
 import re
 import sys
 import typing
@@ -29,7 +30,7 @@ from ..errors import ConfigError, ToolError
 from ..scopes import abandoned_threads, call_in_task, call_in_thread
 from ..scopes.threads import PREFIX as THREADS
 from .arguments import parse_arguments
-from .protocol import Call, Check, Effect, Facts
+from .protocol import Call, Check, Effect, Facts, Recovery
 from .results import to_text
 from .schema import Form, build_form
 
@@ -41,6 +42,7 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 Plan: TypeAlias = Callable[[Call, Mapping[str, Any]], Facts | Awaitable[Facts]]
+TakeBack: TypeAlias = Callable[[Call, Mapping[str, Any]], str | Awaitable[str]]
 CheckUp: TypeAlias = Callable[[Call, Mapping[str, Any]], Check | Awaitable[Check | None] | None]
 
 MOST_ABANDONED = 8  # threads of one tool that did not stop, before no more are started
@@ -57,6 +59,9 @@ class _Options:
     seconds: float | None = None
     plan: Plan | None = None
     check: CheckUp | None = None
+    undo: TakeBack | None = None
+    idempotency_key: bool | float = False
+    settle_seconds: float = 0.0
 
 
 class FunctionTool(Generic[P, R]):
@@ -142,6 +147,14 @@ class FunctionTool(Generic[P, R]):
         seen: Check | None = await self._do(self._options.check, call, arguments)
         return seen
 
+    @property
+    def recovery(self) -> Recovery:
+        """What it offers for a call whose outcome is not known."""
+        options = self._options
+        known = math.inf if options.idempotency_key is True else float(options.idempotency_key)
+        undo = None if options.undo is None else functools.partial(self._do, options.undo)
+        return Recovery(key_seconds=known, settle_seconds=options.settle_seconds, undo=undo)
+
     async def _do(self, function: Callable[..., Any], *args: Any) -> Any:
         if inspect.iscoroutinefunction(function):  # it looks through `partial`
             return await self._await(functools.partial(function, *args))
@@ -194,6 +207,9 @@ def tool(
     seconds: float | None = None,
     plan: Plan | None = None,
     check: CheckUp | None = None,
+    undo: TakeBack | None = None,
+    idempotency_key: bool | float = False,
+    settle_seconds: float = 0.0,
 ) -> _Decorator: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool of a function, sync or async. A parameter annotated `Call` is filled in and not shown to the model.
@@ -206,6 +222,10 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         seconds: The limit of one call.
         plan: `plan(call, arguments)`, what to note before a call begins, for `check`.
         check: `check(call, arguments)`, finds out by looking whether a call that was cut off took effect.
+        undo: `undo(call, arguments)`, takes back what a call that was cut off may have done; it may be called twice.
+        idempotency_key: Whether the function hands `call.key` on to a side that does a thing once for each key; a number
+            is for how many seconds that side knows a key again.
+        settle_seconds: How long after a check that found nothing it looks again before that is believed.
 
     Raises:
         ConfigError: When an option is wrong. A function that no model could call is refused when its schema is asked for.
@@ -230,6 +250,9 @@ def _check_options(name: str, function: Callable[..., Any], options: _Options) -
         raise ConfigError(f'tool {name} has the effect "{options.effect}"', "use read, idempotent or write")
     if options.seconds is not None and not options.seconds > 0:
         raise ConfigError(f"tool {name} has a limit of {options.seconds} seconds", "use more than 0, or None for none")
+    for what, value in (("idempotency_key", options.idempotency_key), ("settle_seconds", options.settle_seconds)):
+        if not value >= 0:  # NaN is not either
+            raise ConfigError(f"tool {name} has {what}={value}", "use seconds, 0 or more")
 
 
 def _refuse_more_threads(name: str) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
-__all__ = ["Call", "Check", "Effect", "Facts", "Progress", "Tool"]
+__all__ = ["Call", "Check", "Effect", "Facts", "Progress", "Recovery", "Tool", "Undo", "recovery_of"]
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
 Facts: TypeAlias = Mapping[str, Any]  # plain JSON data
@@ -50,6 +50,25 @@ class Check:
 
     verdict: Literal["done", "not_done", "unknown"]
     text: str = ""
+
+
+Undo: TypeAlias = Callable[[Call, Mapping[str, Any]], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """What a tool offers, besides its check, for a call of its own whose outcome is not known.
+
+    Attributes:
+        key_seconds: How long the other side knows `call.key` again, so that a second call with it changes nothing; 0: never.
+        settle_seconds: How long what was sent may still be on its way: a check that finds nothing looks again so much later.
+        undo: `undo(call, arguments)` takes back what the call may have done, and says what it saw. It has a key of its own,
+            and may be called twice with it. None: there is no way back.
+    """
+
+    key_seconds: float = 0.0
+    settle_seconds: float = 0.0
+    undo: Undo | None = None
 
 
 class Tool(Protocol):
@@ -113,3 +132,12 @@ class Tool(Protocol):
     async def check(self, call: Call, arguments: Mapping[str, Any]) -> Check | None:
         """Find out, by looking only, whether a call that was cut off took effect; None when the tool has no way to."""
         ...
+
+
+_NOTHING = Recovery()
+
+
+def recovery_of(tool: Tool) -> Recovery:
+    """The tool's `recovery`, an attribute that it may leave out."""
+    recovery: Recovery = getattr(tool, "recovery", _NOTHING)
+    return recovery

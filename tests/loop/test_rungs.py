@@ -1,0 +1,273 @@
+"""The rungs that a tool brings along: a key that is known again, a second look, a way back; and a program's word."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import msgspec
+import pytest
+
+from heaveto.errors import ConfigError, OutcomeUnknown
+from heaveto.journal import MemoryStore, Summary
+from heaveto.journal.records import ToolStarted, encode_record
+from heaveto.loop import Doubt
+from heaveto.messages import ToolMessage
+from heaveto.runs import Agent, read_records, read_state
+from heaveto.scopes import wall_time
+from heaveto.testing.clocks import Backend, FakeClock
+from heaveto.testing.scripted_model import calls, scripted
+from heaveto.testing.stops import every_await
+from heaveto.tools import Call, Check, tool
+
+PAY = calls(("pay", {"what": "rent"}))
+
+
+class Bank:
+    """Pays once for each key; the line goes dead after the first `cuts` calls. `taken_back` has the keys of the undos."""
+
+    def __init__(self, *, cuts: int = 1) -> None:
+        self.paid: dict[str, str] = {}
+        self.taken_back: list[str] = []
+        self.asked, self.cuts = 0, cuts
+
+    def tool(self, **options: Any) -> Any:
+        @tool(effect="write", **options)
+        async def pay(what: str, call: Call) -> str:
+            """Pay for something."""
+            self.asked += 1
+            self.paid.setdefault(call.key, what)
+            await anyio.sleep(0.5)
+            if self.asked <= self.cuts:
+                raise OutcomeUnknown("pay", call.call_id, "the line went dead")
+            return f"paid {what}"
+
+        return pay
+
+    async def undo(self, call: Call, arguments: Any) -> str:
+        await anyio.sleep(0.5)
+        self.taken_back.append(call.key)
+        self.paid.clear()
+        return f"{arguments['what']} is refunded"
+
+
+def verdicts(driven: Any) -> list[tuple[str, str, str]]:
+    return [(each.by, each.verdict, each.evidence) for each in driven.resolved]
+
+
+# --- keys -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_with_a_key_that_the_other_side_knows_again_the_call_is_sent_again(drive: Any) -> None:
+    bank = Bank()
+    driven = await drive(PAY, "fine", tools=[bank.tool(idempotency_key=True)])
+    assert verdicts(driven) == [("key", "again", "")]
+    assert driven.endings == [("pay", "ok")]
+    assert (list(bank.paid.values()), bank.asked) == (["rent"], 2), "asked twice, paid once"
+    assert driven.outcome.report.rungs == {"key": 1}
+
+
+@pytest.mark.anyio
+async def test_a_limit_that_passes_while_a_tool_writes_goes_the_same_way(drive: Any, fake_clock: FakeClock) -> None:
+    keys: list[str] = []
+
+    @tool(effect="write", idempotency_key=True, seconds=5)
+    async def pay(what: str, call: Call) -> str:
+        """Pay for something."""
+        keys.append(call.key)
+        await anyio.sleep(60 if len(keys) == 1 else 0)
+        return "paid"
+
+    driven = await drive(PAY, "fine", tools=[pay])
+    assert verdicts(driven) == [("key", "again", "")]
+    assert (driven.outcome.text, fake_clock.now) == ("fine", 5)
+    assert len(set(keys)) == 1
+
+
+async def killed_while_it_paid(driven: Any, seconds_ago: float) -> MemoryStore:
+    """The journal of a process that was killed after its first marker, so long ago."""
+    records = await read_records(driven.store, "run")
+    at = next(index for index, record in enumerate(records) if isinstance(record, ToolStarted))
+    marker = msgspec.structs.replace(records[at], at=wall_time() - seconds_ago)
+    store = MemoryStore()
+    await store.create("run", "", [*map(encode_record, [*records[:at], marker])], Summary())
+    return store
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("seconds_ago", "kind"), [(3_000, "answered"), (4_000, "waiting")])
+async def test_a_key_serves_as_long_as_the_other_side_remembers_it(drive: Any, seconds_ago: float, kind: str) -> None:
+    bank = Bank(cuts=0)
+    tools = [bank.tool(idempotency_key=3_600)]
+    store = await killed_while_it_paid(await drive(PAY, "fine", tools=tools), seconds_ago)
+    driven = await drive("fine", resume="run", store=store, tools=tools)
+    assert driven.outcome.kind == kind
+    assert [by for by, *_ in verdicts(driven)] == (["key"] if kind == "answered" else [])
+    assert bank.asked == (2 if kind == "answered" else 1)
+
+
+@pytest.mark.anyio
+async def test_a_key_sent_again_is_as_old_as_it_was_when_it_was_sent_first(drive: Any) -> None:
+    bank = Bank(cuts=9)
+    tools = [bank.tool(idempotency_key=3_600)]
+    store = await killed_while_it_paid(await drive(PAY, tools=tools), 3_000)
+    driven = await drive(resume="run", store=store, tools=tools)
+    assert driven.outcome.kind == "waiting", "run often enough to no avail"
+    (entry,) = (await read_state(store, "run")).in_doubt()
+    assert wall_time() - entry.first_at >= 3_000
+    assert entry.started is not None
+    assert wall_time() - entry.started.at < 100
+
+
+# --- a second look --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(("arrives", "by_then"), [(True, "done"), (False, "again")])
+async def test_a_check_that_finds_nothing_looks_again_later(
+    drive: Any, fake_clock: FakeClock, arrives: bool, by_then: str
+) -> None:
+    looks: list[float] = []
+
+    async def check(call: Call, arguments: Any) -> Check:
+        looks.append(fake_clock.now)
+        there = arrives and len(looks) == 2
+        return Check("done", "it has arrived") if there else Check("not_done", "nothing there")
+
+    bank = Bank()
+    driven = await drive(PAY, "fine", tools=[bank.tool(check=check, settle_seconds=30)])
+    assert looks == [0.5, 30.5]
+    assert [(each.by, each.verdict) for each in driven.resolved] == [("check", by_then)]
+    assert bank.asked == (1 if arrives else 2)
+
+
+# --- a way back -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+async def test_what_can_be_taken_back_is_and_then_done_again(drive: Any) -> None:
+    bank = Bank()
+    driven = await drive(PAY, "fine", tools=[bank.tool(undo=bank.undo)])
+    assert verdicts(driven) == [("undo", "again", "rent is refunded")]
+    assert (list(bank.paid.values()), bank.asked) == (["rent"], 2)
+    (key,) = bank.taken_back
+    assert key not in bank.paid, "the way back has a key of its own"
+    assert key.endswith(next(iter(bank.paid)))
+
+
+@pytest.mark.anyio
+async def test_a_check_that_knows_comes_before_the_way_back_and_one_that_does_not_leaves_it(drive: Any) -> None:
+    async def seen(call: Call, arguments: Any) -> Check:
+        return Check("done", "it is on the list")
+
+    def cannot_tell(call: Call, arguments: Any) -> Check:
+        return Check("unknown", "the list is locked")
+
+    for check, by, undone in ((seen, "check", 0), (cannot_tell, "undo", 1)):
+        bank = Bank()
+        driven = await drive(PAY, "fine", tools=[bank.tool(check=check, undo=bank.undo)])
+        assert [each.by for each in driven.resolved] == [by]
+        assert len(bank.taken_back) == undone
+
+
+@pytest.mark.anyio
+async def test_a_way_back_that_fails_leaves_it_to_a_person(drive: Any) -> None:
+    def undo(call: Call, arguments: Any) -> str:
+        raise ConnectionError("no line")
+
+    bank = Bank()
+    driven = await drive(PAY, tools=[bank.tool(undo=undo)])
+    assert driven.outcome.kind == "waiting"
+    assert "the line went dead (the undo went wrong: no line)" in driven.outcome.why
+    assert (driven.resolved, bank.asked) == ([], 1)
+
+
+# --- a program's word -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("says", "kind", "by"),
+    [
+        (Check("done", "the bank says so"), "answered", [("program", "done")]),
+        (Check("not_done", "the bank has nothing"), "answered", [("program", "again")]),
+        (Check("unknown", "the bank is closed"), "waiting", []),
+        (None, "waiting", []),
+        (ConnectionError("no line"), "waiting", []),
+    ],
+)
+async def test_a_program_may_decide_before_a_person_is_asked(drive: Any, says: Any, kind: str, by: Any) -> None:
+    doubts: list[Doubt] = []
+
+    async def resolve(doubt: Doubt) -> Check | None:
+        doubts.append(doubt)
+        if isinstance(says, Exception):
+            raise says
+        return says
+
+    bank = Bank()
+    lines = [PAY, "fine"] if kind == "answered" else [PAY]
+    driven = await drive(*lines, tools=[bank.tool()], resolve=resolve)
+    assert driven.outcome.kind == kind
+    assert [(each.by, each.verdict) for each in driven.resolved] == by
+    (doubt,) = doubts
+    assert (doubt.run_id, doubt.call.name) == ("run", "pay")
+    assert "the line went dead" in doubt.why
+
+
+# --- stops and wrong use --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_stop_at_any_await_of_the_rungs_leaves_a_run_that_ends_well(backend: Backend) -> None:
+    """Two looks, of which neither knows, and then the way back: stopped anywhere, resumed, paid once in the end."""
+    points = 0
+    banks: list[Bank] = []
+    stores: list[MemoryStore] = []
+
+    async def check(call: Call, arguments: Any) -> Check:
+        await anyio.sleep(0.1)
+        return Check("unknown")
+
+    def agent() -> Agent:
+        tools = [banks[-1].tool(check=check, undo=banks[-1].undo)]
+
+        def answer(request: Any) -> Any:
+            return "fine" if any(getattr(each, "call_id", "") for each in request.transcript) else PAY
+
+        return Agent(model=scripted(*[answer] * 9), store=stores[-1], tools=tools)
+
+    async def run() -> str:
+        banks.append(Bank())
+        stores.append(MemoryStore())
+        return (await agent().run("go", run_id="run")).text
+
+    async def resume() -> str:
+        state = await read_state(stores[-1], "run")
+        return state.answer or (await agent().resume("run")).text
+
+    async def ending() -> str:
+        transcript = (await read_state(stores[-1], "run")).transcript
+        return next(each.ending for each in transcript if isinstance(each, ToolMessage))
+
+    async def rows() -> int:
+        return len(await stores[-1].runs())
+
+    for stopped in every_await(run, backends=[backend], ways=["cancel"]):
+        points += 1
+        assert stopped.left_running == ()
+        if not FakeClock(backend).run(rows):
+            continue
+        banks[-1].cuts = 0
+        assert FakeClock(backend).run(resume) == "fine"
+        ended = FakeClock(backend).run(ending)
+        assert ended in ("ok", "not_run")
+        assert list(banks[-1].paid.values()) == ["rent"] * (ended == "ok"), stopped
+    assert points > 20
+
+
+@pytest.mark.parametrize("options", [{"idempotency_key": -1}, {"settle_seconds": float("nan")}])
+def test_seconds_below_nothing_are_refused(options: Any) -> None:
+    with pytest.raises(ConfigError, match="use seconds, 0 or more"):
+        Bank().tool(**options)
