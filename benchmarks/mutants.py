@@ -45,6 +45,7 @@ QUICK_FIRST = [
     "moving_limit",
     "callbacks",
     "foreign",
+    "apart",
     "finishing",
     "scope",
     "threads",

@@ -104,6 +104,46 @@ async def test_an_error_in_it_is_raised() -> None:
     assert "close failed" in str(caught.value) or caught.group_contains(OSError, match="close failed")
 
 
+async def test_an_error_in_it_and_one_in_the_stopped_block_both_come_out() -> None:
+    def break_too(cause: Stop) -> None:
+        raise RuntimeError("in the callback")
+
+    with pytest.raises(ExceptionGroup) as caught, Scope(1):
+        async with on_stop(break_too):
+            try:
+                await anyio.sleep_forever()
+            finally:
+                raise ValueError("in the block")
+    assert {type(each) for each in caught.value.exceptions} == {RuntimeError, ValueError}
+
+
+async def test_it_is_called_although_the_stopped_block_is_left_by_an_error() -> None:
+    heard: list[Stop] = []
+    with pytest.raises(ValueError, match="in the block"), Scope(1):
+        async with on_stop(heard.append):
+            try:
+                await anyio.sleep_forever()
+            finally:
+                raise ValueError("in the block")
+    assert [type(cause) for cause in heard] == [DeadlinePassed]
+
+
+async def test_an_error_in_a_block_that_is_not_stopped_does_not_call_it() -> None:
+    heard: list[Stop] = []
+    with pytest.raises(ValueError, match="in the block"):
+        async with on_stop(heard.append):
+            raise ValueError("in the block")
+    assert heard == []
+
+
+async def test_what_would_have_to_be_awaited_is_refused() -> None:
+    async def close(cause: Stop) -> None: ...
+
+    with pytest.raises(TypeError, match=r"^close is async; a callback on a stop is not awaited, so it must not be$"):
+        async with on_stop(close):
+            pytest.fail("it began")
+
+
 async def test_a_cancellation_without_a_cause_is_called_one_from_outside() -> None:
     """Whether the block's own task comes to it first or the one that watches, which is a matter of chance."""
     seen: list[Stop] = []

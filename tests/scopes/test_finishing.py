@@ -351,6 +351,13 @@ async def test_a_scope_forgets_the_graces_that_are_over_and_none_is_left_running
         assert "graced" not in [task.name for task in anyio.get_running_tasks()]
 
 
+@pytest.mark.parametrize("arguments", [(math.nan, Shutdown), (30,)])
+async def test_a_grace_of_nothing_is_refused(arguments: Any) -> None:
+    with pytest.raises(ValueError, match=r"^a grace has seconds and kinds of stops, such as graced\(30, Shutdown\); got "):
+        async with graced(*arguments):
+            pytest.fail("it began")
+
+
 async def test_nothing_is_pending_without_a_stop() -> None:
     assert pending_cause() is None
     with Scope():

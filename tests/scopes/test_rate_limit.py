@@ -153,6 +153,18 @@ def test_a_limit_that_is_none_is_refused(setting: str, value: float) -> None:
         RateLimit(**{setting: value})  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("tokens", [math.nan, math.inf, -1])
+async def test_what_is_no_number_of_tokens_is_refused_and_nothing_is_taken(tokens: float) -> None:
+    limit = RateLimit(requests=60, tokens=100)
+    before = limit.statistics()
+    with pytest.raises(ValueError, match=rf"^tokens must be 0 or more, not {tokens}$"):
+        await limit.wait(tokens)
+    for none in (math.nan, -math.inf):
+        with pytest.raises(ValueError, match=rf"^tokens must be a number, not {none}$"):
+            limit.correct(none)
+    assert limit.statistics() == before
+
+
 async def test_no_limit_never_waits(fake_clock: FakeClock) -> None:
     assert await begin_times(RateLimit(), 100, fake_clock, tokens=1e9) == [0] * 100
 

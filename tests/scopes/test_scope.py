@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import traceback
 from contextlib import ExitStack
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -338,6 +339,26 @@ async def test_a_scope_is_stopped_from_a_thread_through_the_loop() -> None:
         await anyio.sleep_forever()
 
 
+async def test_from_another_thread_it_is_refused_and_nothing_is_changed() -> None:
+    with Scope() as scope:
+        with pytest.raises(RuntimeError, match=r"^a scope is cancelled in its loop's thread: hand the call to the loop"):
+            await anyio.to_thread.run_sync(scope.cancel, Cancelled("from a thread"))
+        assert scope.own_cause is None
+        await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("cause", ["a text", Cancelled, ValueError("no stop")], ids=str)
+async def test_a_cause_is_a_stop_and_anything_else_is_refused_at_once(cause: Any) -> None:
+    with Scope() as scope:
+        with pytest.raises(TypeError, match=r"^a cause is a Stop, such as Cancelled\('why'\), not "):
+            scope.cancel(cause)
+        await anyio.lowlevel.checkpoint()
+    with pytest.raises(TypeError, match="a cause is a Stop"):
+        Scope().cancel(cause)
+    with pytest.raises(TypeError, match="a cause is a Stop"):
+        deadline(5, cause)
+
+
 # --- asking ---------------------------------------------------------------------------------------------------------
 
 
@@ -378,6 +399,8 @@ async def test_work_that_cannot_finish_is_refused_with_both_numbers() -> None:
     with pytest.raises(NotEnoughTime) as unnamed, deadline(10):
         need(12)
     assert unnamed.value.args == NotEnoughTime(12, 10, "").args
+    with pytest.raises(ValueError, match=r"^the seconds needed must be a number, not NaN$"):
+        need(math.nan)
 
 
 async def test_a_stop_before_the_block_begins_waits_for_it() -> None:

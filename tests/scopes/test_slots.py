@@ -42,6 +42,13 @@ async def test_below_one_is_one(total: int) -> None:
         assert not slots.acquire_nowait()
 
 
+async def test_what_was_not_taken_cannot_be_given_back() -> None:
+    slots = Slots(1, "desk")
+    with pytest.raises(RuntimeError, match=r"^no desk is taken that could be given back; every release needs an acquire$"):
+        slots.release()
+    assert slots.statistics() == SlotsStatistics(total=1, taken=0, waiting=0)
+
+
 async def test_nobody_overtakes_who_waits() -> None:
     slots = Slots(1)
     await slots.acquire()

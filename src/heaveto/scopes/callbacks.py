@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -48,8 +49,11 @@ async def on_stop(callback: Callable[[Stop], Any]) -> AsyncIterator[StopCallback
     The callback must not wait. It is called before a stopped block is left; leaving an unstopped one detaches it.
 
     Raises:
+        TypeError: The callback is async, and nobody could await it.
         Exception: What the callback raised; with what the block raised, in an ExceptionGroup.
     """
+    if inspect.iscoroutinefunction(callback):
+        raise TypeError(f"{callback.__name__} is async; a callback on a stop is not awaited, so it must not be")
     attached = StopCallback(callback)
     if (cause := current_cause()) is not None:
         attached._run(cause)
@@ -58,12 +62,28 @@ async def on_stop(callback: Callable[[Stop], Any]) -> AsyncIterator[StopCallback
         await group.start(_watch, attached, watching)
         try:
             yield attached
-        except anyio.get_cancelled_exc_class():
-            attached._run(current_cause() or StoppedFromOutside())  # the watching task may come to it later than we do
+        except BaseException as error:
+            cause = current_cause()
+            if cause is not None or _is_cancellation(error):  # the watching task may come to it later than we do
+                _run_beside(attached, cause or StoppedFromOutside(), error)
             raise
         finally:
             attached.detach()
             watching.cancel(Cancelled("the block was left"))
+
+
+def _is_cancellation(error: BaseException) -> bool:
+    return isinstance(error, anyio.get_cancelled_exc_class())
+
+
+def _run_beside(attached: StopCallback, cause: Stop, error: BaseException) -> None:
+    """Call back while an error leaves the block: neither hides the other."""
+    try:
+        attached._run(cause)
+    except Exception as failed:
+        if _is_cancellation(error):
+            raise
+        raise BaseExceptionGroup("a stopped block and its callback failed", [failed, error]) from failed
 
 
 async def _watch(attached: StopCallback, watching: Scope, *, task_status: anyio.abc.TaskStatus[None]) -> None:

@@ -7,6 +7,7 @@ in a task of its own, which that cancellation does not reach, and the cancellati
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar, TypeVarTuple
@@ -71,7 +72,12 @@ async def graced(seconds: float, *kinds: type[Stop]) -> AsyncIterator[Scope]:
     A second stop of a wider scope ends the grace, and nested ones count from the same stop. The code inside reads a stop
     that is held off with `pending_cause`, and begins nothing new after it. What the block raises when it is cut is the
     wider scope's cause.
+
+    Raises:
+        ValueError: It was not said which stops are held off, or for how long.
     """
+    if math.isnan(seconds) or not kinds:
+        raise ValueError(f"a grace has seconds and kinds of stops, such as graced(30, Shutdown); got {(seconds, *kinds)}")
     outer, settled = _current.get(), anyio.Event()
     wider = list(outer.visible(through_grace=True)) if outer else []
     inner = Scope(shield=True, quiet=True)  # the wider scope raises the cause, not this one

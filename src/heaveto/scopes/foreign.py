@@ -25,6 +25,8 @@ __all__ = ["abandoned_tasks", "call_foreign"]
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
 
+PREFIX = "heaveto:"
+
 _abandoned: set[asyncio.Task[Any]] = set()
 
 
@@ -50,7 +52,7 @@ async def call_foreign(fn: Callable[[*Args], Awaitable[T]], *args: *Args, moment
         return await fn(*args)
 
     loop = asyncio.get_running_loop()
-    task = loop.create_task(work(), name=f"heaveto:{_name_of(fn)}")  # heaveto: allow raw-tasks no scope must reach it
+    task = loop.create_task(work(), name=f"{PREFIX}{_name_of(fn)}")  # heaveto: allow raw-tasks no scope must reach it
     try:
         await asyncio.wait([task])
     except asyncio.CancelledError as error:  # heaveto: allow swallowed-stop a result counts, and the next await is stopped
@@ -65,7 +67,7 @@ async def _the_end_of(task: asyncio.Task[T], stop: asyncio.CancelledError, momen
         native = await _ended(task, asyncio.get_running_loop().time() + moment)
     if not task.done():
         _abandoned.add(task)
-        note_abandoned(f"task {task.get_name()}")
+        note_abandoned(f"task {task.get_name().removeprefix(PREFIX)}")
         task.add_done_callback(_abandoned.discard)
         stop.add_note(f"{task.get_name()} did not end within {moment:g} s of its one cancellation, and is left alone")
     elif not task.cancelled():

@@ -79,7 +79,12 @@ class RateLimit:
 
         Args:
             tokens: What the request is expected to take; `correct` it when that is known better.
+
+        Raises:
+            ValueError: That is no number of tokens. Nothing was taken.
         """
+        if not 0 <= tokens < math.inf:
+            raise ValueError(f"tokens must be 0 or more, not {tokens}")
         now = loop_clock()()
         seconds = max(self._requests.take(1, now), self._tokens.take(tokens, now))
         if seconds <= 0:
@@ -95,7 +100,13 @@ class RateLimit:
             self._waiting -= 1
 
     def correct(self, tokens: float) -> None:
-        """Take more tokens, or give back, when a request took others than it was expected to: the difference."""
+        """Take more tokens, or give back, when a request took others than it was expected to: the difference.
+
+        Raises:
+            ValueError: That is no number of tokens. Nothing was taken.
+        """
+        if not math.isfinite(tokens):
+            raise ValueError(f"tokens must be a number, not {tokens}")
         self._tokens.take(tokens, loop_clock()())
 
     def statistics(self) -> RateLimitStatistics:

@@ -18,6 +18,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from contextvars import ContextVar, Token
+from threading import get_ident
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -71,6 +72,8 @@ class Scope:
     ) -> None:
         if math.isnan(seconds):
             raise ValueError("a scope's seconds must be a number, not NaN")
+        if late is not None:
+            _refuse_no_stop(late)
         self._seconds, self._late, self._shield, self._quiet = seconds, late, shield, quiet
         self._stop: Stopped | None = None
         self._hurry: list[anyio.Event] = []  # ends the grace periods inside this scope
@@ -85,6 +88,7 @@ class Scope:
         self._clock: Clock = loop_clock()
         self._until = self._clock() + self._seconds if self._seconds != math.inf else math.inf
         self.native = anyio.CancelScope(shield=self._shield, deadline=self._until)  # heaveto: allow raw-scope made here only
+        self._thread = get_ident()
         self._parent = _current.get()
         self._token: Token[Scope | None] = _current.set(self)
         self.native.__enter__()
@@ -112,13 +116,20 @@ class Scope:
         """Stop what is inside, from the next await on. A second call keeps the first cause and ends any grace period; one
         before the block begins waits for it, one after its end does nothing.
 
-        Call it from the loop's thread; from another, hand it to the loop (`anyio.from_thread.run_sync`).
+        Call it from the loop's thread; from another one or a signal handler, hand it to the loop: `wake = loop_waker()` in
+        the loop, and `wake(lambda: scope.cancel(cause))` there.
+
+        Raises:
+            RuntimeError: It was called from another thread. Nothing was changed.
         """
+        _refuse_no_stop(cause)
         if self._over:
             return
         if not self._entered:
             self._early = self._early or cause
             return
+        if get_ident() != self._thread:
+            raise RuntimeError("a scope is cancelled in its loop's thread: hand the call to the loop, see loop_waker()")
         if not self.note(cause):
             for event in self._hurry:
                 event.set()
@@ -232,9 +243,17 @@ def need(seconds: float, what: str = "") -> None:
     Raises:
         NotEnoughTime: With both numbers. Nothing was begun.
     """
+    if math.isnan(seconds):
+        raise ValueError("the seconds needed must be a number, not NaN")
     left = time_left()
     if left < seconds:
         raise NotEnoughTime(seconds, left, what)
+
+
+def _refuse_no_stop(cause: object) -> None:
+    """Raises: TypeError: Before it is too late to say where it came from."""
+    if not isinstance(cause, Stop):
+        raise TypeError(f"a cause is a Stop, such as Cancelled('why'), not {cause!r}")
 
 
 def _fresh(cause: Stop) -> Stop:

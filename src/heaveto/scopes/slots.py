@@ -53,7 +53,13 @@ class Slots:
             raise
 
     def release(self) -> None:
-        """Give a slot back; the first waiter has it at once."""
+        """Give a slot back; the first waiter has it at once.
+
+        Raises:
+            RuntimeError: None is taken: there was a release without an acquire.
+        """
+        if not self._taken:
+            raise RuntimeError(f"no {self.name} is taken that could be given back; every release needs an acquire")
         if self._waiting:
             turn = next(iter(self._waiting))
             del self._waiting[turn]
