@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from .causes import Cancelled, ClientGone, DeadlinePassed, Interrupted, Shutdown, Stop
     from .errors import AgentError, OutcomeUnknown, ToolError, ToolFatal, Waiting, find
     from .journal import MemoryStore, open_store
-    from .loop import Event, Outcome, Report, why
+    from .loop import Budget, Event, Outcome, Report, why
     from .messages import File, Image, Limits
     from .retry import RetryPolicy
     from .runs import Agent, Result, Run, main
@@ -26,7 +26,7 @@ _HOMES = {
     "causes": ("Cancelled", "ClientGone", "DeadlinePassed", "Interrupted", "Shutdown", "Stop"),
     "errors": ("AgentError", "OutcomeUnknown", "ToolError", "ToolFatal", "Waiting", "find"),
     "journal": ("MemoryStore", "open_store"),
-    "loop": ("Event", "Outcome", "Report", "why"),
+    "loop": ("Budget", "Event", "Outcome", "Report", "why"),
     "messages": ("File", "Image", "Limits"),
     "retry": ("RetryPolicy",),
     "runs": ("Agent", "Result", "Run", "main"),
@@ -38,6 +38,7 @@ _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "Agent",
     "AgentError",
+    "Budget",
     "Call",
     "Cancelled",
     "Check",

@@ -64,7 +64,7 @@ class Described(Exception):
     """
 
     code: ClassVar[str] = "error"
-    advice: ClassVar[str] = ""
+    advice: str = ""
     report: Any = None
 
     def __init__(self, *fields: Any) -> None:

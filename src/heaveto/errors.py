@@ -2,7 +2,8 @@
 
     AgentError
       BudgetExhausted              a limit that the user set was reached
-        MaxTurns(limit)  CostBudget(spent, limit)  TokenBudget(spent, limit)  RunDeadline(seconds), which is a stop too
+        MaxTurns(limit, setting)  CostBudget(spent, limit, setting, next_call, cut_at)  TokenBudget(the same fields)
+        RunDeadline(seconds, setting), which is a stop too
       BadReply                     the model's reply cannot be used as it is
         BadToolCall  OutputTruncated  OutputFiltered  Refused  ProviderFailed  IncompleteStream  EmptyReply
         NoFinalAnswer
@@ -118,45 +119,72 @@ class BudgetExhausted(AgentError):
 
 
 class MaxTurns(BudgetExhausted):
-    """The model was called as often as it may be."""
+    """The model was called as often as it may be.
+
+    Args:
+        setting: The name under which the limit was set; empty where nobody says. All limits have one.
+    """
 
     code = "max_turns"
     advice = "resume with a higher --max-turns"
 
-    def __init__(self, limit: int) -> None:
-        super().__init__(limit)
-        self.limit = limit
+    def __init__(self, limit: int, setting: str = "") -> None:
+        super().__init__(limit, setting)
+        self.limit, self.setting = limit, setting
+        self.advice = _raise_it(setting) or self.advice
 
     def __str__(self) -> str:
-        return f"turn limit reached: {self.limit}"
+        return f"turn limit reached: {self.limit}{_in_brackets(self.setting)}"
 
 
 class CostBudget(BudgetExhausted):
-    """Dollars. Both figures have six decimals in the text."""
+    """Dollars. All figures have six decimals in the text.
+
+    Args:
+        next_call: What the call that was refused could have cost, an estimate; None when none was.
+        cut_at: The output tokens at which a reply was cut, since no more could be paid for; None when none was.
+    """
 
     code = "cost_budget"
     advice = "resume with a higher --max-usd"
 
-    def __init__(self, spent: Decimal, limit: Decimal) -> None:
-        super().__init__(spent, limit)
-        self.spent, self.limit = spent, limit
+    def __init__(
+        self,
+        spent: Decimal,
+        limit: Decimal,
+        setting: str = "",
+        next_call: Decimal | None = None,
+        cut_at: int | None = None,
+    ) -> None:
+        super().__init__(spent, limit, setting, next_call, cut_at)
+        self.spent, self.limit, self.setting, self.next_call, self.cut_at = spent, limit, setting, next_call, cut_at
+        self.advice = _raise_it(setting) or self.advice
 
     def __str__(self) -> str:
-        return f"cost budget reached: spent ${self.spent:.6f} of ${self.limit:.6f}"
+        text = f"cost budget reached: spent ${self.spent:.6f} of ${self.limit:.6f}{_in_brackets(self.setting)}"
+        if self.next_call is not None:
+            return f"{text}, and the next call may cost ${self.next_call:.6f}"
+        return text if self.cut_at is None else f"{text}, so the reply was cut at {self.cut_at:,} tokens"
 
 
 class TokenBudget(BudgetExhausted):
-    """Input and output tokens together."""
+    """Input and output tokens together. Fields as in `CostBudget`."""
 
     code = "token_budget"
     advice = "resume with a higher --max-tokens"
 
-    def __init__(self, spent: int, limit: int) -> None:
-        super().__init__(spent, limit)
-        self.spent, self.limit = spent, limit
+    def __init__(
+        self, spent: int, limit: int, setting: str = "", next_call: int | None = None, cut_at: int | None = None
+    ) -> None:
+        super().__init__(spent, limit, setting, next_call, cut_at)
+        self.spent, self.limit, self.setting, self.next_call, self.cut_at = spent, limit, setting, next_call, cut_at
+        self.advice = _raise_it(setting) or self.advice
 
     def __str__(self) -> str:
-        return f"token budget reached: used {self.spent:,} of {self.limit:,}"
+        text = f"token budget reached: used {self.spent:,} of {self.limit:,}{_in_brackets(self.setting)}"
+        if self.next_call is not None:
+            return f"{text}, and the next call may use {self.next_call:,}"
+        return text if self.cut_at is None else f"{text}, so the reply was cut at {self.cut_at:,} tokens"
 
 
 class RunDeadline(DeadlinePassed, BudgetExhausted):
@@ -166,6 +194,18 @@ class RunDeadline(DeadlinePassed, BudgetExhausted):
     advice = "resume with a higher --max-seconds"
     what = "the run's time is used up: {}"
     default_setting = "max_seconds"
+
+    def __init__(self, seconds: float, setting: str | None = None) -> None:
+        super().__init__(seconds, setting)
+        self.advice = _raise_it(setting or "") or self.advice
+
+
+def _raise_it(setting: str) -> str:
+    return f"resume with a higher {setting}" if setting and setting != RunDeadline.default_setting else ""
+
+
+def _in_brackets(setting: str) -> str:
+    return f" ({setting})" if setting else ""
 
 
 # --- replies --------------------------------------------------------------------------------------------------------

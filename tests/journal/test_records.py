@@ -17,7 +17,9 @@ from heaveto.journal.records import (
     FORMAT,
     CallSpent,
     DriveStarted,
+    LimitNear,
     LimitsChanged,
+    LimitUse,
     Record,
     Replied,
     Retried,
@@ -50,7 +52,9 @@ limits = st.builds(
     usd=st.none() | usd,
     tokens=st.none() | counts,
     seconds=st.none() | seconds,
+    told_as=st.dictionaries(text, text, max_size=2),
 )
+limit_names = st.sampled_from(["turns", "usd", "tokens", "seconds"])
 usage = st.builds(
     Usage,
     input_tokens=counts,
@@ -81,6 +85,9 @@ STRATEGIES: dict[type[Any], st.SearchStrategy[Any]] = {
     DriveStarted: st.builds(DriveStarted, epoch=counts, model=text, resumed=st.booleans()),
     Said: st.builds(Said, content=text),
     LimitsChanged: st.builds(LimitsChanged, limits=limits),
+    LimitNear: st.builds(
+        LimitNear, limit=limit_names, percent=st.sampled_from([80, 95]), used=seconds, of=seconds, setting=text
+    ),
     Replied: st.builds(
         Replied,
         turn=counts,
@@ -118,6 +125,10 @@ STRATEGIES: dict[type[Any], st.SearchStrategy[Any]] = {
         text=text,
         cause=st.none() | facts,
         spend=spend,
+        spend_by=st.dictionaries(st.sampled_from(["replies", "retries", "cut calls"]), spend, max_size=3),
+        limits=st.lists(st.builds(LimitUse, limit=limit_names, used=seconds, of=seconds, setting=text), max_size=2).map(
+            tuple
+        ),
         turns=counts,
         seconds=seconds,
         resumable=st.booleans(),
@@ -170,6 +181,7 @@ def test_the_type_in_the_json_is_the_name_that_people_see() -> None:
         "drive.started",
         "said",
         "limits.changed",
+        "limit.near",
         "reply",
         "retry",
         "call.spent",

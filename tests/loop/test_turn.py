@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -40,10 +41,10 @@ TOOLS = {"tools": [wait]}
 @pytest.mark.parametrize(
     ("limits", "error"),
     [
-        (Limits(turns=0), MaxTurns(0)),
-        (Limits(usd=0), CostBudget(Decimal(0), Decimal(0))),
-        (Limits(tokens=0), TokenBudget(0, 0)),
-        (Limits(seconds=0), RunDeadline(0)),
+        (Limits(turns=0), MaxTurns(0, "Limits(turns=...)")),
+        (Limits(usd=0), CostBudget(Decimal(0), Decimal(0), "Limits(usd=...)")),
+        (Limits(tokens=0), TokenBudget(0, 0, "Limits(tokens=...)")),
+        (Limits(seconds=0), RunDeadline(0, "Limits(seconds=...)")),
     ],
 )
 async def test_nothing_is_nothing(drive: Any, limits: Limits, error: Exception) -> None:
@@ -57,29 +58,43 @@ async def test_nothing_is_nothing(drive: Any, limits: Limits, error: Exception) 
 @pytest.mark.parametrize(
     ("limits", "text"),
     [
-        (Limits(turns=2), "turn limit reached: 2: resume with a higher --max-turns"),
-        (Limits(usd="0.0015"), "cost budget reached: spent $0.002000 of $0.001500: resume with a higher --max-usd"),
-        (Limits(tokens=200), "token budget reached: used 220 of 200: raise the limit and resume"),
+        (Limits(turns=2), "turn limit reached: 2 (Limits(turns=...)): resume with a higher Limits(turns=...)"),
+        (
+            Limits(usd="0.0015"),
+            "cost budget reached: spent $0.002000 of $0.001500 (Limits(usd=...)): resume with a higher Limits(usd=...)",
+        ),
+        (
+            Limits(tokens=300),
+            (
+                "token budget reached: used 220 of 300 (Limits(tokens=...)), and the next call may use ...: "
+                "resume with a higher Limits(tokens=...)"
+            ),
+        ),
     ],
 )
 async def test_a_limit_ends_the_run_between_turns_and_a_higher_one_takes_it_up(
     drive: Any, limits: Limits, text: str
 ) -> None:
     driven = await drive(WAIT, WAIT, "never", limits=limits, **TOOLS)
-    assert driven.outcome.why == text
+    assert without_forecast(driven.outcome.why) == text
     assert len(driven.model.requests) == 2
     assert driven.endings == [("wait", "ok")] * 2, "the calls of the last reply have their answers"
 
     same = await drive("never", resume="run", store=driven.store, **TOOLS)
-    assert (same.outcome.why, same.model.requests) == (text, [])
+    assert (without_forecast(same.outcome.why), same.model.requests) == (text, [])
 
     higher = await drive("done", resume="run", store=driven.store, resume_options={"limits": Limits(turns=9)}, **TOOLS)
     assert (higher.outcome.text, higher.outcome.report.turns) == ("done", 3)
     assert [record.limits for record in higher.of(LimitsChanged)] == [Limits(turns=9)]
 
 
+def without_forecast(text: str) -> str:
+    """The text without the estimate in it, which goes with the length of the call's id."""
+    return re.sub(r"may use \d+", "may use ...", text)
+
+
 async def test_a_limit_is_no_limit_on_the_answer(drive: Any) -> None:
-    driven = await drive("done", limits=Limits(turns=1, usd="0.0001", tokens=1))
+    driven = await drive("done", limits=Limits(turns=1, usd="0.0001"))
     assert driven.outcome.kind == "answered"
 
 

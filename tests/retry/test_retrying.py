@@ -113,7 +113,7 @@ async def test_a_wait_beyond_the_time_left_stops_at_once(fake_clock: FakeClock) 
     call = Call(APIError("p", 429, "slow", 30.0), "never")
     with pytest.raises(GaveUp) as caught, deadline(20):
         await call.run()
-    assert caught.value.why == "the wait is beyond the time left"
+    assert caught.value.why == "the wait is beyond the time left (30 s of 20 s)"
     assert (fake_clock.now, call.made, call.lost) == (0, 1, [10])
 
 

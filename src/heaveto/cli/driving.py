@@ -110,7 +110,7 @@ def command_agent(settings: Settings, folder: Path, store: Store) -> Agent:
         model=model_by_name(settings.model, limits=_call_limits(settings)),
         tools=_tools(settings),
         system=_system_text(folder),
-        limits=_limits(settings, Limits()),
+        limits=_limits(settings, Limits(told_as=_LIMIT_FLAGS)),
         store=store,
         folder=folder,
         retry=RetryPolicy() if settings.attempts is None else RetryPolicy(attempts=settings.attempts),
@@ -181,7 +181,11 @@ def _limits(settings: Settings, had: Limits) -> Limits:
         "tokens": settings.max_tokens,
         "seconds": settings.max_seconds,
     }
-    return msgspec.structs.replace(had, **{name: value for name, value in flags.items() if value is not None})
+    given = {name: value for name, value in flags.items() if value is not None}
+    return msgspec.structs.replace(had, **given, told_as=had.told_as | {name: _LIMIT_FLAGS[name] for name in given})
+
+
+_LIMIT_FLAGS = {name: f"--max-{name}" for name in ("turns", "usd", "tokens", "seconds")}
 
 
 def _folder(path: str) -> Path:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from collections.abc import Iterator
 
-from ..journal.records import DriveStarted, Retried, RunFinished, ToolFinished, ToolResolved
+from ..journal.records import DriveStarted, LimitName, LimitNear, Retried, RunFinished, SpentBy, ToolFinished, ToolResolved
 from ..loop.events import Body, ToolProgress, ToolRunning
 from ..messages import Spend
 
@@ -44,8 +45,23 @@ def event_line(body: Body) -> str | None:
         case Retried():
             after = f"after {seconds_text(body.wait_seconds)}" if body.wait_seconds else "now"
             return f"  retry {body.attempt + 1} of {body.of} {after}: {clip(body.error['text'])}"
+        case LimitNear():
+            return f"  {body.percent} % of a limit used: {_of_limit(body)} ({body.setting})"
         case _:
             return None
+
+
+def _of_limit(near: LimitNear) -> str:
+    before, after, decimals = _FIGURES[near.limit]
+    return f"{before}{near.used:,.{decimals}f} of {before}{near.of:,.{decimals}f}{after}"
+
+
+_FIGURES: dict[LimitName, tuple[str, str, int]] = {
+    "turns": ("", " turns", 0),
+    "usd": ("$", "", 6),
+    "tokens": ("", " tokens", 0),
+    "seconds": ("", " s", 0),
+}
 
 
 def call_line(name: str, arguments: str) -> str:
@@ -91,11 +107,28 @@ def closing_lines(finished: RunFinished, run_id: str) -> list[str]:
     turns = f"{finished.turns} turn" if finished.turns == 1 else f"{finished.turns} turns"
     head = f"{_HEADS.get(finished.outcome, finished.outcome)} after {turns}, {seconds_text(finished.seconds)}"
     why = head if finished.outcome == "answered" else f"{head}: {printable(finished.why)}"
-    lines = [why, f"  cost: {cost_text(finished.spend)}"]
+    lines = [why, f"  cost: {cost_text(finished.spend)}", *_parts(finished)]
     lines += [f"  outcome unknown: {printable(call)}" for call in finished.unresolved]
     lines += [f"  did not heed the stop: {printable(what)}" for what in finished.abandoned]
     lines.append(f"  {_next_step(finished, run_id)}")
     return lines
+
+
+def _parts(finished: RunFinished) -> Iterator[str]:
+    """What the spend was for, where it was not only for replies."""
+    wasted = {by: spend for by, spend in finished.spend_by.items() if by != "replies"}
+    if any(spend.calls for spend in wasted.values()):
+        yield "  of that: " + ", ".join(
+            f"${spend.cost_usd:.6f} for {spend.calls} {_NOUNS[by][spend.calls != 1]}"
+            for by, spend in finished.spend_by.items()
+        )
+
+
+_NOUNS: dict[SpentBy, tuple[str, str]] = {
+    "replies": ("reply", "replies"),
+    "retries": ("attempt that was made again", "attempts that were made again"),
+    "cut calls": ("call that was cut", "calls that were cut"),
+}
 
 
 def _next_step(finished: RunFinished, run_id: str) -> str:

@@ -20,6 +20,8 @@ __all__ = [
     "FORMAT",
     "CallSpent",
     "DriveStarted",
+    "LimitNear",
+    "LimitUse",
     "LimitsChanged",
     "Record",
     "Replied",
@@ -28,6 +30,7 @@ __all__ = [
     "RunStarted",
     "Rung",
     "Said",
+    "SpentBy",
     "ToolFinished",
     "ToolResolved",
     "ToolStarted",
@@ -79,6 +82,34 @@ class LimitsChanged(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """A person raised or lowered the limits at a resume."""
 
     limits: Limits
+
+
+LimitName: TypeAlias = Literal["turns", "usd", "tokens", "seconds"]
+SpentBy: TypeAlias = Literal["replies", "retries", "cut calls"]
+
+
+class LimitNear(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="limit.near"):
+    """A limit is nearly used up. Once for each limit and percentage, however often the run is resumed.
+
+    Attributes:
+        percent: 80 or 95.
+        setting: What the limit is called, such as "--max-usd".
+    """
+
+    limit: LimitName
+    percent: int
+    used: float
+    of: float
+    setting: str
+
+
+class LimitUse(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit, and how much of it is used. Dollars are exact in `spend`; here they are a number as any other."""
+
+    limit: LimitName
+    used: float
+    of: float
+    setting: str
 
 
 class Replied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="reply"):
@@ -178,6 +209,8 @@ class RunFinished(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
         outcome: The kind of the outcome, one of `loop.OutcomeKind`.
         why: In plain words.
         cause: The stop or the error as data, with its code and its chain; None when the model answered.
+        spend_by: Its parts: "replies", "retries", "cut calls" (which failed or were stopped).
+        limits: The limits that the run had, its own and the shared ones, and how much of each is used.
         seconds: The time driven, over all resumes.
         unresolved: The calls that nobody knows the outcome of, as "tool (call id)".
         abandoned: What did not heed a stop and was left to itself, over all resumes, as "thread send (call id)".
@@ -188,6 +221,8 @@ class RunFinished(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
     text: str = ""
     cause: dict[str, Any] | None = None
     spend: Spend = Spend()
+    spend_by: dict[SpentBy, Spend] = {}
+    limits: tuple[LimitUse, ...] = ()
     turns: int = 0
     seconds: float = 0.0
     resumable: bool = False
@@ -201,6 +236,7 @@ Record: TypeAlias = (
     | DriveStarted
     | Said
     | LimitsChanged
+    | LimitNear
     | Replied
     | Retried
     | CallSpent

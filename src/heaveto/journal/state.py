@@ -21,11 +21,13 @@ from ..messages import (
     ToolCall,
     ToolMessage,
     Transcript,
+    Usage,
     UserMessage,
 )
 from .records import (
     CallSpent,
     DriveStarted,
+    LimitNear,
     LimitsChanged,
     Record,
     Replied,
@@ -34,6 +36,7 @@ from .records import (
     Rung,
     RunStarted,
     Said,
+    SpentBy,
     ToolFinished,
     ToolResolved,
     ToolStarted,
@@ -104,6 +107,10 @@ class RunState:
         seconds: The time that earlier drives took.
         rungs: How many calls in doubt each rung of the ladder has settled.
         said_meanwhile: What was said while calls were open; it follows on their answers.
+        spend_by: The parts of `spend`: calls that were answered, attempts that were retried, calls that were cut or failed.
+        reported_tokens: The tokens of the transcript as the API last counted them, its own reply included; 0 before it did.
+        reported_messages: How many messages those were.
+        warned: The warnings of limits that there have been.
         finished: How the last drive ended; None while one is under way, or when it was killed.
         abandoned: What did not heed a stop and was left to itself, as "thread send (call id)".
     """
@@ -112,8 +119,12 @@ class RunState:
     limits: Limits
     transcript: Transcript
     spend: Spend = field(default_factory=Spend)
+    spend_by: dict[SpentBy, Spend] = field(default_factory=dict)
     turns: int = 0
     seconds: float = 0.0
+    reported_tokens: int = 0
+    reported_messages: int = 0
+    warned: list[LimitNear] = field(default_factory=list)
     seq: int = 0
     epoch: int = 0
     open_calls: dict[str, CallEntry] = field(default_factory=dict)
@@ -156,9 +167,12 @@ class RunState:
             case Replied():
                 self._take_reply(record)
             case Retried():
-                self.spend = self.spend + record.usage if record.usage else self.spend
+                if record.usage:
+                    self._spend(record.usage, "retries")
             case CallSpent():
-                self.spend = self.spend + record.usage
+                self._spend(record.usage, "cut calls")
+            case LimitNear():
+                self.warned.append(record)
             case ToolStarted():
                 entry = self._step(record.call_id, "marker")
                 entry.started, entry.first_at = record, entry.first_at or record.at
@@ -203,16 +217,23 @@ class RunState:
             self.transcript.append(message)
 
     def _take_reply(self, record: Replied) -> None:
-        self.spend = self.spend + record.usage
+        self._spend(record.usage, "replies")
         self.turns = record.turn
         if record.finish not in ("answer", "tool_calls"):
             return
         if self.open_calls:
             raise JournalDamaged(self._here(), "a reply came before the calls of the one before were answered")
         self.transcript.append(record.message)
+        if record.usage.input_tokens and not record.usage.estimated:
+            self.reported_tokens = record.usage.input_tokens + record.usage.output_tokens
+            self.reported_messages = len(self.transcript)
         self.open_calls = {call.id: CallEntry(call, record.turn) for call in record.message.tool_calls}
         if not self.open_calls:
             self.answer = record.message.content
+
+    def _spend(self, usage: Usage, by: SpentBy) -> None:
+        self.spend = self.spend + usage
+        self.spend_by[by] = self.spend_by.get(by, Spend()) + usage
 
     def _take_result(self, record: ToolFinished) -> None:
         entry = self._step(record.call_id, "result" if record.ending in SETTLED else "no_result")

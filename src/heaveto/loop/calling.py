@@ -7,14 +7,16 @@ from collections.abc import Callable, Sequence
 import anyio
 
 from ..causes import StoppedFromOutside, to_data
-from ..errors import BadReply, EmptyReply, IncompleteStream, OutputFiltered, OutputTruncated, Refused
+from ..errors import AgentError, BadReply, EmptyReply, IncompleteStream, OutputFiltered, OutputTruncated, Refused
 from ..journal.records import CallSpent, Replied, Retried
 from ..messages import Delta, Finish, ReasoningDelta, Reply, TextDelta, Usage
 from ..models import Model, Request, ToolSpec
 from ..retry import Attempt, RetryNotice, RetryPolicy, retrying
 from ..scopes import Slots, current_cause
+from .budget import Budgeting
 from .events import ReasoningPiece, TextPiece, TurnStarted
 from .log import Log
+from .shared_budget import Budget
 from .usual_time import UsualTimes
 
 __all__ = ["Calling", "unusable"]
@@ -25,9 +27,18 @@ MODEL_CALL = "a model call"
 class Calling:
     """Calls the model for one run. A failed attempt's deltas are void, and its spend is counted."""
 
-    def __init__(self, log: Log, model: Model, tools: Sequence[ToolSpec], policy: RetryPolicy, slots: Slots) -> None:
+    def __init__(
+        self,
+        log: Log,
+        model: Model,
+        tools: Sequence[ToolSpec],
+        policy: RetryPolicy,
+        slots: Slots,
+        budget: Budget | None = None,
+    ) -> None:
         self._log, self._model, self._tools, self._policy, self._slots = log, model, tools, policy, slots
         self._times = UsualTimes()
+        self._budgeting = Budgeting(model, tools, budget)
 
     async def call(self) -> None:
         """Get the next reply and add it to the log.
@@ -38,16 +49,17 @@ class Calling:
             NotEnoughTime: Its calls take longer than the time left; none was made.
             GaveUp, APIError, TransportFailed, DeadlinePassed: There is no reply.
             BadReply: There is one that cannot be used; it is in the log, for what it cost.
+            MaxTurns, CostBudget, TokenBudget: There is no room for it, or it was cut where there was no more.
         """
         self._times.need(MODEL_CALL)
         turn = self._log.state.turns + 1
         lost: list[Usage] = []
-        self._log.tell(TurnStarted(turn))
         try:
-            reply = await retrying(
+            reply, cut = await retrying(
                 lambda attempt: self._attempt(attempt, turn),
                 self._policy,
                 on_retry=lambda notice: self._log.add(_retried(turn, notice)),
+                before_wait=self._log.commit,  # watchers void what the attempt streamed, and see the wait while it lasts
                 on_lost=lost.append,
             )
         except BaseException as error:
@@ -55,19 +67,26 @@ class Calling:
                 self._log.add(CallSpent(turn=turn, usage=usage, error=to_data(_cause_of(error))))
             raise
         self._log.add(_replied(turn, reply))
-        if (unusable_because := unusable(reply)) is not None:
+        if (unusable_because := cut or unusable(reply)) is not None:
             raise unusable_because
 
-    async def _attempt(self, attempt: Attempt, turn: int) -> Reply:
-        await self._log.commit()  # the notice of the attempt before, so that watchers void what it streamed
-        request = Request(transcript=self._log.state.transcript, tools=self._tools)
-        async with self._slots.hold(), self._model.stream(request) as stream:
-            began = anyio.current_time()
-            attempt.spends(lambda: stream.spent)
-            async for delta in stream:
-                self._tell(delta, turn, attempt.number)
-            self._times.took(MODEL_CALL, anyio.current_time() - began)
-            return stream.reply
+    async def _attempt(self, attempt: Attempt, turn: int) -> tuple[Reply, AgentError | None]:
+        """The reply, and the limit that cut it."""
+        state = self._log.state
+        async with self._slots.hold(), self._budgeting.held(state) as allowance:
+            if attempt.number == 1:
+                self._log.tell(TurnStarted(turn))
+            request = Request(transcript=state.transcript, tools=self._tools, max_output_tokens=allowance.cap)
+            async with self._model.stream(request) as stream:
+                began = anyio.current_time()
+                attempt.spends(lambda: stream.spent)
+                allowance.spends(lambda: stream.spent)
+                async for delta in stream:
+                    self._tell(delta, turn, attempt.number)
+                    allowance.look(delta)
+                self._times.took(MODEL_CALL, anyio.current_time() - began)
+                reply = stream.reply
+            return reply, allowance.answered(reply)
 
     def _tell(self, delta: Delta, turn: int, attempt: int) -> None:
         match delta:
@@ -88,7 +107,7 @@ _UNUSABLE: dict[Finish, Callable[[Reply], BadReply]] = {
 }
 
 
-def unusable(reply: Reply) -> BadReply | None:
+def unusable(reply: Reply) -> AgentError | None:
     """Why a reply cannot be used; None when it can."""
     make = _UNUSABLE.get(reply.finish)
     return make(reply) if make else None

@@ -6,7 +6,7 @@ The order of `_KINDS` is the documented order for an error that several kinds fi
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -24,7 +24,7 @@ from ..causes import (
     to_data,
 )
 from ..errors import BudgetExhausted, ConfigError, GaveUp, JournalBusy, NotEnoughTime, Waiting
-from ..journal.records import RunFinished, Rung
+from ..journal.records import LimitUse, RunFinished, Rung, SpentBy
 from ..journal.state import RunState
 from ..messages import Message, Spend, ToolCall
 from ..retry import classify
@@ -90,6 +90,9 @@ class Report:
 
     Attributes:
         messages: The conversation; each call has its one answer, but for those in `pending`.
+        spend_by: The parts of `spend`: "replies", "retries" (attempts that failed and were made again) and "cut calls" (that
+            were stopped, or failed for good).
+        limits: The run's limits and the shared ones, with their settings and how much of each is used.
         pending: Calls that are still to be run, or whose outcome nobody knows.
         seconds: The time driven, over all resumes.
         abandoned: What did not heed a stop and was left to itself: "thread send (call id)", "task fetch (call id)".
@@ -99,6 +102,8 @@ class Report:
     run_id: str
     turns: int = 0
     spend: Spend = field(default_factory=Spend)
+    spend_by: Mapping[SpentBy, Spend] = field(default_factory=dict)
+    limits: tuple[LimitUse, ...] = ()
     seconds: float = 0.0
     messages: tuple[Message, ...] = ()
     pending: tuple[ToolCall, ...] = ()
@@ -107,11 +112,13 @@ class Report:
     rungs: Mapping[Rung, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, state: RunState, *, resumable: bool) -> Report:
+    def of(cls, state: RunState, *, limits: Iterable[LimitUse] = (), resumable: bool) -> Report:
         return cls(
             run_id=state.run_id,
             turns=state.turns,
             spend=state.spend,
+            spend_by=dict(state.spend_by),
+            limits=tuple(limits),
             seconds=state.seconds,
             messages=tuple(state.conversation()),
             pending=tuple(entry.call for entry in state.open_calls.values() if entry.state != "settled"),
@@ -157,7 +164,7 @@ def kind_of(error: BaseException | None) -> OutcomeKind:
     return "gave_up" if any(_may_pass(each) for each in all_branches) else "failed"
 
 
-def conclude(state: RunState, error: BaseException | None, seconds: float) -> RunFinished:
+def conclude(state: RunState, error: BaseException | None, seconds: float, limits: Iterable[LimitUse] = ()) -> RunFinished:
     """The last record of a drive.
 
     Args:
@@ -170,6 +177,8 @@ def conclude(state: RunState, error: BaseException | None, seconds: float) -> Ru
         text=state.answer or "" if kind == "answered" else "",
         cause=None if error is None else _cause_data(error),
         spend=state.spend,
+        spend_by=dict(state.spend_by),
+        limits=tuple(limits),
         turns=state.turns,
         seconds=round(seconds, 3),
         resumable=is_resumable(error),

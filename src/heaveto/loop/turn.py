@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+import anyio
+
 from ..journal.state import RunState
 from ..models import Model, ToolSpec
 from ..retry import RetryPolicy
@@ -17,7 +19,9 @@ from .budget import exhausted
 from .calling import Calling
 from .ladder import settle
 from .log import Log
+from .shared_budget import Budget
 from .toolbox import Toolbox
+from .warnings import warnings_due
 
 __all__ = ["Loop", "Step", "next_step"]
 
@@ -44,10 +48,11 @@ class Loop:
         specs: Sequence[ToolSpec],
         retry: RetryPolicy,
         model_slots: Slots,
+        budget: Budget | None = None,
     ) -> None:
-        self._log, self._toolbox = log, toolbox
+        self._log, self._toolbox, self._budget = log, toolbox, budget
         self.answering = Answering(log, toolbox)
-        self._calling = Calling(log, model, specs, retry, model_slots)
+        self._calling = Calling(log, model, specs, retry, model_slots, budget)
 
     async def run(self) -> None:
         """Take turns until the model has answered.
@@ -55,8 +60,10 @@ class Loop:
         Raises:
             Stop, AgentError: Why there is no answer.
         """
+        began = anyio.current_time()
         while (step := next_step(self._log.state)) != "done":
             raise_pending_stop()
+            self._warn(self._log.state.seconds + anyio.current_time() - began)
             match step:
                 case "settle":
                     await settle(self._log, self._toolbox)
@@ -64,6 +71,13 @@ class Loop:
                     await self.answering.answer()
                 case "call":
                     await self._call_within_budget()
+
+    def _warn(self, seconds: float) -> None:
+        """Tell which limits are nearly used up; it is written down with whatever is next."""
+        for warning in warnings_due(self._log.state, seconds, self._budget):
+            self._log.add(warning)
+            if self._budget is not None:
+                self._budget.warned.append(warning)  # of its own limits; that those of a run are there too does no harm
 
     async def _call_within_budget(self) -> None:
         if (limit := exhausted(self._log.state)) is not None:

@@ -21,6 +21,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         usd: Dollars, as a number or as people write them ("0.50").
         tokens: Input and output tokens together.
         seconds: Time driven, over all resumes.
+        told_as: What a limit that was reached is called, for people: the flag or the variable that moves it, by the
+            argument's name. `Limits(usd=...)` and so on by default.
 
     Raises:
         ValueError: When a limit is negative or not a number.
@@ -30,6 +32,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usd: Decimal | None = None
     tokens: int | None = None
     seconds: float | None = None
+    told_as: dict[str, str] = {}
 
     if TYPE_CHECKING:  # what people may write, which `__post_init__` makes dollars of
 
@@ -40,6 +43,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             usd: Decimal | str | float | None = None,
             tokens: int | None = None,
             seconds: float | None = None,
+            told_as: dict[str, str] = ...,
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -49,3 +53,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 raise ValueError(f"{name} must be 0 or more, not {value}")
         if self.usd is not None:
             msgspec.structs.force_setattr(self, "usd", parse_usd(self.usd))
+
+    def setting(self, name: str) -> str:
+        """What the limit of that name is called."""
+        return self.told_as.get(name, f"Limits({name}=...)")

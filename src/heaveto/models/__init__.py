@@ -18,7 +18,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .protocol import ChecksInputs, Model, ModelStream, Request, ToolSpec
+from .protocol import ChecksInputs, Model, ModelStream, Priced, Request, ToolSpec
 
 if TYPE_CHECKING:
     from .aiohttp_exchange import AiohttpExchange
@@ -55,6 +55,7 @@ __all__ = [
     "Model",
     "ModelStream",
     "Price",
+    "Priced",
     "Provider",
     "RemoteModel",
     "Request",

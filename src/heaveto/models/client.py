@@ -24,7 +24,7 @@ from ..errors import APIError, BadReply, IncompleteStream, TransportFailed
 from ..messages import Delta, Part, Reply, Usage
 from ..scopes import RateLimit, Scope, finish, wall_time
 from .decoder import ReplyDecoder
-from .dialect import Dialect
+from .dialect import ANY_OUTPUT, Dialect, OutputBounds
 from .error_bodies import api_error
 from .exchange import Answer, Exchange, HTTPRequest, check_header, exchange_named, shown_address
 from .inputs import NOTHING, Takes, estimated_tokens
@@ -80,6 +80,7 @@ class RemoteModel:
         self.url = _endpoint(base_url, dialect.path)
         self._headers = _headers(dialect, key, headers)
         self._secret = key
+        self._output: OutputBounds = getattr(dialect, "output", ANY_OUTPUT)
         self._exchange = exchange_named(exchange) if isinstance(exchange, str) else exchange
 
     def __repr__(self) -> str:
@@ -98,6 +99,16 @@ class RemoteModel:
     @cached_property
     def _has_price(self) -> bool:
         return self.cost(Usage(input_tokens=1)) is not None
+
+    @property
+    def largest_output(self) -> int | None:
+        """The most output tokens of a call that does not ask for fewer; None where nobody knows."""
+        return self._output.largest
+
+    @property
+    def least_output(self) -> int:
+        """The fewest output tokens that may be asked for, such as what a `thinking` option takes."""
+        return self._output.least
 
     def cost(self, usage: Usage) -> Decimal | None:
         """Dollars by the price that was given, else by the table; None where neither knows."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from decimal import Decimal
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from ..messages import Delta, Part, Reply, Transcript, Usage
 
-__all__ = ["ChecksInputs", "Model", "ModelStream", "Request", "ToolSpec"]
+__all__ = ["ChecksInputs", "Model", "ModelStream", "Priced", "Request", "ToolSpec"]
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -88,4 +89,23 @@ class ChecksInputs(Protocol):
         Raises:
             ConfigError: It does not take one of them.
         """
+        ...
+
+
+@runtime_checkable
+class Priced(Protocol):
+    """A model that can tell what a call would cost, before it is made. Without it a call's own cost is only known after."""
+
+    @property
+    def largest_output(self) -> int | None:
+        """The most output tokens of a call that does not ask for fewer; None where nobody knows."""
+        ...
+
+    @property
+    def least_output(self) -> int:
+        """The fewest output tokens that may be asked for; 0 where any number may."""
+        ...
+
+    def cost(self, usage: Usage) -> Decimal | None:
+        """Dollars for a call that uses so much; None where nobody knows."""
         ...

@@ -22,7 +22,7 @@ from ..causes import AttemptTimeout
 from ..errors import GaveUp
 from ..messages import Usage
 from ..scopes import deadline, pending_cause, time_left
-from .classify import classify
+from .classify import NEVER, classify
 from .policy import RetryPolicy
 
 __all__ = ["Attempt", "RetryNotice", "retrying"]
@@ -73,11 +73,15 @@ class Attempt:
 def _ignore(told: object) -> None: ...
 
 
+async def _nothing() -> None: ...
+
+
 async def retrying(
     make: Callable[[Attempt], Awaitable[T]],
     policy: RetryPolicy,
     *,
     on_retry: Callable[[RetryNotice], None] = _ignore,
+    before_wait: Callable[[], Awaitable[object]] = _nothing,
     on_lost: Callable[[Usage], None] = _ignore,
     random: Callable[[], float] = random_numbers.random,
 ) -> T:
@@ -92,12 +96,14 @@ async def retrying(
     Args:
         make: Makes one attempt.
         on_retry: Called before the wait for each further attempt; what the failed one streamed is void.
+        before_wait: Called after that, for what must be awaited, such as writing the notice down.
         on_lost: Called with what the last attempt spent when nothing came of it, also when a stop cut it.
         random: For the jitter: a number from 0 to 1.
 
     Raises:
         GaveUp: The policy had enough; its `last` is the last attempt's error.
-        Exception: The first error, as it is, when trying again cannot help; a later one comes with GaveUp around it.
+        Exception: The first error, as it is, when trying again cannot help; a later one comes with GaveUp around it, unless
+            it is one that is never retried, such as a budget that has no room for another attempt.
         Stop: The code around was stopped. No attempt and no wait begins after that.
     """
     number = 1
@@ -118,6 +124,7 @@ async def retrying(
             if lost and (spent := attempt.spent) is not None:
                 on_lost(spent)
         on_retry(notice)
+        await before_wait()
         await anyio.sleep(notice.after)
         number += 1
 
@@ -126,7 +133,7 @@ def _notice(attempt: Attempt, error: Exception, policy: RetryPolicy, random: Cal
     """The notice of the next attempt; raises when there is none."""
     decision = classify(error, scope_stopped=False)
     if not decision.retry:
-        if attempt.number == 1:
+        if attempt.number == 1 or isinstance(error, NEVER):
             raise error
         raise GaveUp(attempt.number, error, decision.why) from error
     wait = policy.wait(attempt.number, decision.after, random)

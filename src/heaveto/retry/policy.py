@@ -63,4 +63,4 @@ class RetryPolicy:
             return "no attempts left"
         if asked is not None and asked > self.max_wait_seconds:
             return f"a wait of {asked:.6g} s was asked for, more than max_wait_seconds ({self.max_wait_seconds:.6g} s)"
-        return "the wait is beyond the time left" if wait >= left else None
+        return f"the wait is beyond the time left ({wait:.6g} s of {left:.6g} s)" if wait >= left else None

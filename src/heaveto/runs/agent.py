@@ -20,6 +20,7 @@ from ..journal.records import RunStarted
 from ..loop.budget import check_price
 from ..loop.log import Log
 from ..loop.outcome import Outcome, Report, describe
+from ..loop.shared_budget import Budget
 from ..loop.toolbox import Approve, Resolve, Toolbox, by_name
 from ..loop.turn import Loop
 from ..messages import Limits, Prompt, Spend, UserMessage
@@ -29,7 +30,7 @@ from ..scopes import Slots, current_cause, finish, tasks
 from ..tools import Tool
 from .opening import begin, take_up
 from .prompts import message_of
-from .run import Run, cause_of
+from .run import Run, carrying, cause_of
 from .signals import Signals
 from .watchers import Watchers
 
@@ -71,6 +72,7 @@ class Agent:
         tools: What it may call.
         system: What it is told before everything else.
         limits: What one run may use up.
+        budget: What it may use up together with other runs, of this agent and of others that are given the same budget.
         store: Where runs are kept; SQLite in the user's state folder by default.
         folder: The working folder of the tools; the current one by default.
         slots: Bounds tool calls at once; share one among agents to bound them together.
@@ -93,6 +95,7 @@ class Agent:
         tools: Sequence[Tool] = (),
         system: str = "",
         limits: Limits | None = None,
+        budget: Budget | None = None,
         store: Store | None = None,
         folder: Path | str | None = None,
         slots: Slots | None = None,
@@ -103,7 +106,9 @@ class Agent:
         grace_seconds: float = 7.0,  # `docker stop` kills after ten
     ) -> None:
         self.model, self.system, self.limits = model, system, limits or Limits()
-        check_price(self.limits, model)
+        self.budget = budget
+        for each in (self.limits, budget.limits if budget else self.limits):
+            check_price(each, model)
         self._toolbox = Toolbox(
             tools=by_name(tools),
             folder=Path(folder or ".").resolve(),
@@ -194,12 +199,12 @@ class Agent:
 
         Raises:
             RunNotFound, RunTaken, JournalNewer, JournalDamaged: When the run cannot be taken up.
-            ConfigError: When it has its answer and there is nothing new to say.
+            ConfigError: When it has its answer and there is nothing new to say, or a dollar limit could not be kept.
         """
         said = None if say is None else self._said(say, "what is said")
         async with self._stores.opened() as store:
             watchers = Watchers()
-            log = await take_up(store, run_id, watchers.publish, model=self.model.name, limits=limits, say=said)
+            log = await take_up(store, run_id, watchers.publish, model=self.model, limits=limits, say=said)
             async with self._driven(log, watchers) as run:
                 yield run
 
@@ -239,16 +244,17 @@ class Agent:
     @asynccontextmanager
     async def _driven(self, log: Log, watchers: Watchers) -> AsyncIterator[Run]:
         """The run in a task of its own, for as long as the block lasts; what it leaves early is stopped."""
-        loop = Loop(log, self.model, self._toolbox, self._specs, self._retry, self._model_slots)
-        run = Run(log, watchers, loop, grace_seconds=self._grace_seconds)
-        async with tasks() as group:
-            group.start_soon(run.drive, name=f"run {run.id}")
-            try:
-                yield run
-            except BaseException as error:
-                run.cancel(_why_left(error))
-                raise
-            run.cancel(Cancelled("the block that started the run was left", "the program"))
+        loop = Loop(log, self.model, self._toolbox, self._specs, self._retry, self._model_slots, self.budget)
+        run = Run(log, watchers, loop, grace_seconds=self._grace_seconds, budget=self.budget)
+        with carrying(run.report):
+            async with tasks() as group:
+                group.start_soon(run.drive, name=f"run {run.id}")
+                try:
+                    yield run
+                except BaseException as error:
+                    run.cancel(_why_left(error))
+                    raise
+                run.cancel(Cancelled("the block that started the run was left", "the program"))
 
 
 class _SharedStore:

@@ -8,12 +8,14 @@ from ..errors import AgentError, ConfigError
 from ..journal import Store, this_process
 from ..journal.records import CallSpent, DriveStarted, LimitsChanged, Record, RunStarted, Said, decode_record
 from ..journal.state import RunState, fold
+from ..loop.budget import check_price
 from ..loop.events import Emit
 from ..loop.log import Log
-from ..loop.outcome import conclude
+from ..loop.outcome import Report, conclude
 from ..messages import Limits, Usage, UserMessage
+from ..models import Model
 from ..scopes import current_cause, finish
-from .run import cause_of
+from .run import carrying, cause_of
 
 __all__ = ["begin", "read_records", "read_state", "take", "take_up"]
 
@@ -29,7 +31,8 @@ async def begin(store: Store, started: RunStarted, emit: Emit) -> Log:
     """
     log = Log(store, RunState.begin(started), emit)
     try:
-        await log.create(this_process(), started.model)
+        with carrying(lambda: Report.of(log.state, resumable=True)):
+            await log.create(this_process(), started.model)
     except BaseException as error:  # a stop while it was written: the run is there, and ends here
         await finish(RELEASE_SECONDS, _end_unbegun, log, cause_of(error, current_cause()))
         raise
@@ -46,7 +49,7 @@ async def _end_unbegun(log: Log, error: BaseException) -> None:
 
 
 async def take_up(
-    store: Store, run_id: str, emit: Emit, *, model: str, limits: Limits | None = None, say: UserMessage | None = None
+    store: Store, run_id: str, emit: Emit, *, model: Model, limits: Limits | None = None, say: UserMessage | None = None
 ) -> Log:
     """Become the driver of an old run, and write down that this happened.
 
@@ -55,7 +58,7 @@ async def take_up(
 
     Raises:
         RunNotFound, RunTaken, JournalNewer, JournalDamaged: It cannot be taken up.
-        ConfigError: It has its answer, and there is nothing new to say.
+        ConfigError: It has its answer, and there is nothing new to say; or a dollar limit could not be kept.
     """
     run_id = await store.find(run_id)
     epoch = await take(store, run_id)
@@ -63,8 +66,9 @@ async def take_up(
         state = await read_state(store, run_id)
         if say is None and state.finished is not None and state.finished.outcome == "answered":
             raise ConfigError(f"run {run_id} has its answer already", "to go on from it, say something new")
+        check_price(limits or state.limits, model)
         log = Log(store, state, emit)
-        log.add(*_opening_records(state, epoch, model, limits, say))
+        log.add(*_opening_records(state, epoch, model.name, limits, say))
         await log.commit()
     except BaseException:
         await finish(RELEASE_SECONDS, store.release, run_id, epoch)

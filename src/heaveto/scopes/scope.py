@@ -109,7 +109,9 @@ class Scope:
             error.add_note(f"while stopping: {stop.cause}")  # an error in the clean-up does not hide the cause
         swallowed = bool(self.native.__exit__(kind, error, traceback))
         if stop and self.native.cancelled_caught and not self._quiet:
-            raise _fresh(stop.cause)
+            fresh = _fresh(stop.cause)
+            fresh.report = getattr(error, "report", fresh.report)  # the run that the cancellation came from
+            raise fresh
         return swallowed
 
     def cancel(self, cause: Stop) -> None:

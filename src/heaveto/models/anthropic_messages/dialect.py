@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..dialect import OutputBounds
 from ..exchange import check_header
 from .decode import MessagesDecoder
-from .encode import TAKES, MessagesEncoder
+from .encode import TAKES, MessagesEncoder, max_tokens_of
 
 __all__ = ["MessagesDialect"]
 
@@ -38,6 +39,7 @@ class MessagesDialect:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.model, self.provider, self.streamed = model, provider, stream
+        self.output = OutputBounds.of({"max_tokens": max_tokens_of(model), **(options or {})})
         self.encode = MessagesEncoder(provider=provider, model=model, stream=stream, cache=cache, options=options).encode
 
     def headers(self, key: str | None) -> dict[str, str]:

@@ -34,7 +34,7 @@ from ..inputs import IMAGES, Takes, as_base64, words_for
 from ..json_bytes import as_object, encode
 from ..protocol import Request, ToolSpec
 
-__all__ = ["TAKES", "MessagesEncoder"]
+__all__ = ["TAKES", "MessagesEncoder", "max_tokens_of"]
 
 TAKES = Takes(image_bytes=5_000_000, in_results=IMAGES | {PDF})
 
@@ -62,7 +62,7 @@ class MessagesEncoder:
     ) -> None:
         self._provider, self._cache = provider, cache
         self._prefix = b'{"model":' + encode(model) + b',"messages":['
-        self._options = {"max_tokens": _max_tokens(model), **(options or {}), "stream": stream}
+        self._options = {"max_tokens": max_tokens_of(model), **(options or {}), "stream": stream}
         self._own_tools = list(self._options.pop("tools", ()))
         self._tools: tuple[ToolSpec, ...] | None = None
         self._tools_bytes = b""
@@ -218,5 +218,6 @@ def _tool(tool: ToolSpec) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.schema}
 
 
-def _max_tokens(model: str) -> int:
+def max_tokens_of(model: str) -> int:
+    """The output tokens that are asked for where nobody says how many; the API wants a number."""
     return next((number for name, number in MAX_TOKENS_OF_OLD.items() if name in model), MAX_TOKENS)

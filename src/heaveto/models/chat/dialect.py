@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..dialect import OutputBounds
 from ..exchange import check_header
 from ..inputs import Takes
 from .decode import ChatDecoder
@@ -41,6 +42,7 @@ class ChatDialect:
     ) -> None:
         self._key_header = key_header
         self.model, self.provider, self.streamed, self.takes = model, provider, stream, takes
+        self.output = OutputBounds.of(options or {})
         self.encode = ChatEncoder(
             provider=provider, model=model, stream=stream, max_tokens_field=max_tokens_field, options=options, takes=takes
         ).encode

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+from ..dialect import OutputBounds
 from ..exchange import check_header
 from .decode import GeminiDecoder
 from .encode import TAKES, GeminiEncoder
@@ -34,6 +35,7 @@ class GeminiDialect:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.model, self.provider, self.streamed = model, provider, stream
+        self.output = OutputBounds.of(options or {})
         resource = quote(model if "/" in model else f"models/{model}")
         self.path = f"/v1beta/{resource}:" + ("streamGenerateContent?alt=sse" if stream else "generateContent")
         self.encode = GeminiEncoder(provider=provider, model=model, options=options).encode

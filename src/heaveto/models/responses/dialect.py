@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..dialect import OutputBounds
 from ..exchange import check_header
 from .decode import ResponsesDecoder
 from .encode import TAKES, ResponsesEncoder
@@ -34,6 +35,7 @@ class ResponsesDialect:
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.model, self.provider, self.streamed = model, provider, stream
+        self.output = OutputBounds.of(options or {})
         self.encode = ResponsesEncoder(provider=provider, model=model, stream=stream, options=options).encode
 
     def headers(self, key: str | None) -> dict[str, str]:
