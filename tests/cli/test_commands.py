@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from heaveto.cli.texts import call_line, clip, closing_lines, cost_text, printable, result_line, seconds_text
-from heaveto.journal.records import RunFinished, ToolFinished
+from heaveto.cli.texts import call_line, clip, closing_lines, cost_text, event_line, printable, result_line, seconds_text
+from heaveto.journal.records import LimitNear, RunFinished, ToolFinished
 from heaveto.messages import Spend
 
 
@@ -50,6 +51,8 @@ def test_limits_and_resume_with_others(heaveto: Any, project: Path) -> None:
     """A limit ends with 3; the same again at once; a higher one finishes; then it has its answer."""
     first = heaveto("run", "-m", "offline", "-C", str(project), "--max-turns", "1", "--json", "make the tests pass")
     assert (first.status, first.end["cause"]["code"]) == (3, "max_turns")
+    assert first.end["why"] == "turn limit reached: 1 (--max-turns): resume with a higher --max-turns"
+    assert first.end["limits"] == [{"limit": "turns", "used": 1, "of": 1, "setting": "--max-turns"}]
     assert heaveto("resume", "--json").status == 3
     again = heaveto("resume", first.end["run_id"][:6], "--max-turns", "50", "--json")
     assert (again.status, again.end["outcome"]) == (0, "answered")
@@ -118,6 +121,12 @@ def test_the_doctor(heaveto: Any) -> None:
     assert "ok  offline model" in finished.out
 
 
+def test_a_call_for_which_there_are_no_tokens_is_not_made(heaveto: Any, project: Path) -> None:
+    finished = heaveto("run", "-m", "offline", "-C", str(project), "--max-tokens", "9", "--json", "make the tests pass")
+    assert (finished.status, finished.end["cause"]["code"], finished.end["spend"]["calls"]) == (3, "token_budget", 0)
+    assert finished.end["why"].startswith("token budget reached: used 0 of 9 (--max-tokens), and the next call may use ")
+
+
 # --- texts ----------------------------------------------------------------------------------------------------------
 
 
@@ -133,6 +142,25 @@ def test_closing_lines_tell_why_what_and_how() -> None:
         "  outcome unknown: mail (call_7)",
         "  look, then: heaveto resolve abc call_7 --done | --not-done, then: heaveto resume abc",
     ]
+
+
+def test_what_was_paid_for_nothing_is_told_with_the_cost() -> None:
+    lost = Spend(calls=2, cost_usd=Decimal("0.0125"))
+    finished = RunFinished(
+        outcome="limit", why="cost budget reached", turns=3, spend=Spend(calls=5, cost_usd=Decimal("0.5")),
+        spend_by={"replies": Spend(calls=3), "retries": lost, "cut calls": Spend(calls=1, cost_usd=Decimal("0.1"))},
+    )  # fmt: skip
+    assert closing_lines(finished, "abc")[1] == (
+        "  cost: $0.5000 (0 tokens in, 0 out), of that $0.012500 for 2 attempts that were made again "
+        "and $0.100000 for 1 call that was cut"
+    )
+
+
+def test_a_limit_that_is_nearly_used_up_is_told_in_a_line() -> None:
+    near = LimitNear(limit="usd", percent=80, used=0.4, of=0.5, setting="--max-usd")
+    assert event_line(near) == "  80 % of a limit used: $0.400000 of $0.500000 (--max-usd)"
+    near = LimitNear(limit="tokens", percent=95, used=9500, of=10_000, setting="Limits(tokens=...)")
+    assert event_line(near) == "  95 % of a limit used: 9,500 of 10,000 tokens (Limits(tokens=...))"
 
 
 def test_what_is_unknown_is_called_so() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Iterator
 
 from ..journal.records import DriveStarted, LimitName, LimitNear, Retried, RunFinished, SpentBy, ToolFinished, ToolResolved
 from ..loop.events import Body, ToolProgress, ToolRunning
@@ -107,25 +106,24 @@ def closing_lines(finished: RunFinished, run_id: str) -> list[str]:
     turns = f"{finished.turns} turn" if finished.turns == 1 else f"{finished.turns} turns"
     head = f"{_HEADS.get(finished.outcome, finished.outcome)} after {turns}, {seconds_text(finished.seconds)}"
     why = head if finished.outcome == "answered" else f"{head}: {printable(finished.why)}"
-    lines = [why, f"  cost: {cost_text(finished.spend)}", *_parts(finished)]
+    lines = [why, f"  cost: {cost_text(finished.spend)}{_for_nothing(finished)}"]
     lines += [f"  outcome unknown: {printable(call)}" for call in finished.unresolved]
     lines += [f"  did not heed the stop: {printable(what)}" for what in finished.abandoned]
     lines.append(f"  {_next_step(finished, run_id)}")
     return lines
 
 
-def _parts(finished: RunFinished) -> Iterator[str]:
-    """What the spend was for, where it was not only for replies."""
-    wasted = {by: spend for by, spend in finished.spend_by.items() if by != "replies"}
-    if any(spend.calls for spend in wasted.values()):
-        yield "  of that: " + ", ".join(
-            f"${spend.cost_usd:.6f} for {spend.calls} {_NOUNS[by][spend.calls != 1]}"
-            for by, spend in finished.spend_by.items()
-        )
+def _for_nothing(finished: RunFinished) -> str:
+    """What of the dollars was for no reply."""
+    parts = [
+        f"${spend.cost_usd:.6f} for {spend.calls} {_NOUNS[by][spend.calls != 1]}"
+        for by, spend in finished.spend_by.items()
+        if by != "replies" and spend.cost_usd
+    ]
+    return f", of that {' and '.join(parts)}" if parts else ""
 
 
 _NOUNS: dict[SpentBy, tuple[str, str]] = {
-    "replies": ("reply", "replies"),
     "retries": ("attempt that was made again", "attempts that were made again"),
     "cut calls": ("call that was cut", "calls that were cut"),
 }
