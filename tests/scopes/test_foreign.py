@@ -13,7 +13,9 @@ from heaveto.causes import CallTimeout, Cancelled, DeadlinePassed, Stop, Stopped
 from heaveto.scopes import (
     Scope,
     abandoned_tasks,
+    abandonments,
     call_foreign,
+    call_in_task,
     check_stop,
     current_cause,
     deadline,
@@ -196,6 +198,29 @@ async def test_the_moment_is_as_long_as_one_likes(clock: FakeClock) -> None:
     await asyncio.wait([task])
 
 
+async def test_the_moment_may_be_less_than_a_second(clock: FakeClock) -> None:
+    stubborn, results = Stubborn(swallows=1, seconds=0.25), []
+    with pytest.raises(DeadlinePassed), deadline(2):
+        results.append(await call_foreign(stubborn.run, moment=0.5))
+        await anyio.lowlevel.checkpoint()
+    assert (results, clock.now) == (["whole"], 2.25)
+
+
+async def test_whoever_looks_after_what_is_left_behind_is_told() -> None:
+    stubborn = Stubborn(swallows=1, seconds=60)
+    with abandonments() as left, pytest.raises(DeadlinePassed), deadline(2):
+        await call_foreign(stubborn.run)
+    assert left == ["task run"]
+    await anyio.sleep(60)
+
+
+async def test_a_task_that_may_be_left_is_not_left_before_the_moment_is_over(clock: FakeClock) -> None:
+    stubborn = Stubborn(swallows=1, seconds=4)
+    with deadline(2):
+        assert await call_in_task(call_foreign, stubborn.run, moment=1) == "whole"
+    assert clock.now == 6
+
+
 async def test_an_error_of_the_clean_up_comes_out_with_the_cause_as_a_note() -> None:
     async def breaks() -> None:
         try:
@@ -301,6 +326,30 @@ async def test_an_error_of_the_clean_up_is_the_cause_of_the_native_cancellation_
     with pytest.raises(asyncio.CancelledError) as caught:
         await task
     assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+async def test_a_native_one_after_a_stop_goes_on_when_the_code_is_left_alone_or_ends_by_it(clock: FakeClock) -> None:
+    async def plain(stubborn: Stubborn, moment: float) -> None:
+        with Scope(1, quiet=True):
+            await call_foreign(stubborn.run, moment=moment)
+
+    async def ends_by_it() -> None:
+        with Scope(1, quiet=True):
+            await call_foreign(cleans_up_for, 3)
+
+    async def cleans_up_for(seconds: float) -> None:
+        try:
+            await asyncio.sleep(1e6)
+        finally:
+            await asyncio.sleep(seconds)
+
+    for work in (plain(Stubborn(1, 60), 3), ends_by_it()):
+        task = asyncio.get_running_loop().create_task(work)
+        await asyncio.sleep(2)
+        task.cancel("natively")
+        with pytest.raises(asyncio.CancelledError, match="natively"):
+            await task
+    await asyncio.sleep(60)
 
 
 def test_stopped_at_any_await_its_code_has_ended() -> None:
