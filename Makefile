@@ -51,6 +51,20 @@ test: lint
 reference: $(DEVELOPING)
 	$(BIN)/python tests/reference/errors_page.py
 
+# The words about bad arguments must not change with a validator's release: tried in throw-away environments.
+PYDANTICS = 2.8.0 2.*
+GOLDEN = tests/tools/test_arguments.py tests/loop/test_model_texts.py
+pydantics: $(DEVELOPING)
+	@for release in $(PYDANTICS); do \
+	  folder=$$(mktemp -d) && "$(BIN)/python" -m venv "$$folder" && \
+	  grep -vi "^pydantic\|^typing.inspection\|^annotated" constraints.txt > "$$folder/constraints.txt" && \
+	  "$$folder/bin/python" -m pip install --quiet --disable-pip-version-check -c "$$folder/constraints.txt" \
+	    "pydantic==$$release" pytest pytest-timeout hypothesis trio . && \
+	  "$$folder/bin/python" -c "import pydantic; print('pydantic', pydantic.VERSION)" && \
+	  "$$folder/bin/python" -m pytest -q $(GOLDEN) || failed=1; \
+	  rm -rf "$$folder"; \
+	done; test -z "$$failed"
+
 # Every cause and error at every point of a run; ARGS=--write writes the page in the docs anew.
 faults: $(DEVELOPING)
 	PYTHONPATH=tests/reference $(BIN)/python tests/faults/faults.py $(ARGS)

@@ -16,7 +16,7 @@
       NotEnoughTime(needed, left, what)
       ToolFatal(tool, problem)     a tool that cannot run at all: the run stops
       ToolError(text)              the model reads it and goes on
-        UnknownTool(name, known)  BadArguments(tool, problem, shape)  ToolCrashed(tool, type_name, text)
+        UnknownTool(name, known, shape)  BadArguments(tool, problem, shape)  ToolCrashed(tool, type_name, text)
         Denied(tool, reason)
       ConfigError(problem, remedy) the command, a setting or an argument is wrong: nothing was begun
       JournalError(problem)        the journal cannot be used
@@ -517,18 +517,29 @@ class ToolError(AgentError):
 
 
 class UnknownTool(ToolError):
-    """The model asked for a tool that does not exist."""
+    """The model asked for a tool that does not exist.
+
+    Args:
+        name: What it asked for.
+        known: The tools that there are.
+        shape: What a right call of the nearest one looks like, as JSON.
+    """
 
     code = "unknown_tool"
 
-    def __init__(self, name: str, known: Sequence[str]) -> None:
-        self.name, self.known = name, tuple(sorted(known))
+    def __init__(self, name: str, known: Sequence[str], shape: str = "") -> None:
+        self.name, self.known, self.shape = name, tuple(sorted(known)), shape
         super().__init__(name)
-        self.args = (name, self.known)
+        self.args = (name, self.known, shape)
+
+    @property
+    def nearest(self) -> str:
+        """The tool that was probably meant; empty where none is like it."""
+        return next(iter(difflib.get_close_matches(self.name, self.known, n=1, cutoff=0.5)), "")
 
     def __str__(self) -> str:
-        nearest = difflib.get_close_matches(self.name, self.known, n=1, cutoff=0.5)
-        hint = f"did you mean {nearest[0]}? " if nearest else ""
+        called = f", with JSON like {self.shape}" if self.shape else ""
+        hint = f"did you mean {self.nearest}{called}? " if self.nearest else ""
         names = f"the tools are {', '.join(self.known)}" if self.known else "there are no tools"
         return f'no tool named "{self.name}"; {hint}{names}'
 

@@ -49,6 +49,7 @@ from heaveto.errors import (
     JournalNewer,
     MaxTurns,
     NoFinalAnswer,
+    NoneAnswered,
     NotEnoughTime,
     OutcomeUnknown,
     OutputFiltered,
@@ -161,6 +162,11 @@ WAYS: list[tuple[BaseException, OutcomeKind, str]] = [
         GaveUp(2, KeyError("choices"), "nothing says that trying again can help"),
         "failed",
         "gave up after 2 attempts: nothing says that trying again can help: KeyError: 'choices'",
+    ),
+    (
+        NoneAnswered(["a:x", "b:y"], [APIError("a", 503, "busy"), APIError("b", 401, "no such key")]),
+        "gave_up",
+        f"no model answered: a:x: 503 Service Unavailable: busy; b:y: 401 Unauthorized: no such key: {LATER}",
     ),
     (NotEnoughTime(30, 12.5, "a model call"), "limit", "not enough time: a model call needs 30 s, 12.5 s left"),
     # tools

@@ -62,7 +62,7 @@ OF_ITS_OWN: dict[str, dict[str, Any]] = {
     "not_enough_time": {"needed": 120.0, "left": 12.5, "what": "the model call"},
     "tool_fatal": {"problem": "the workspace is gone"},
     "tool_error": {"text": 'there is no "clac.py"; did you mean "calc.py"?'},
-    "unknown_tool": {"name": "read"},
+    "unknown_tool": {"name": "read", "shape": '{"path": "..."}'},
     "bad_arguments": {"problem": 'missing field "to"', "shape": '{"to": "..."}'},
     "tool_crashed": {"type_name": "KeyError", "text": "'subject'"},
     "denied": {"reason": "not on a Friday"},

@@ -67,7 +67,7 @@ def call_line(name: str, arguments: str) -> str:
     """A call as people read it, such as "edit_file calc.py"."""
     try:
         values = json.loads(arguments or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):  # a model may nest as deep as it likes
         return f"{name} {clip(arguments)}"
     if not isinstance(values, dict):
         return f"{name} {clip(arguments)}"

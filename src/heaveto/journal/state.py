@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from ..errors import JournalDamaged
+from ..errors import JournalDamaged, OutcomeUnknown
 from ..messages import (
     Ending,
     Limits,
@@ -241,7 +241,7 @@ class RunState:
         entry.unknown_results += record.ending == "unknown"
         self.abandoned += [f"{what} ({record.call_id})" for what in record.abandoned]
         if entry.state == "in_doubt":
-            entry.why_in_doubt = (record.error or {}).get("text") or record.content
+            entry.why_in_doubt = _why_in_doubt(record)
         self._close_reply()
 
     def _take_verdict(self, record: ToolResolved) -> None:
@@ -277,6 +277,17 @@ class RunState:
 
     def _here(self) -> str:
         return f"run {self.run_id}, record {self.seq}"
+
+
+def _why_in_doubt(record: ToolFinished) -> str:
+    """What cut the call off; of a tool that said itself that it does not know, its own words alone."""
+    match record.error:
+        case {"code": OutcomeUnknown.code, "fields": [_, _, str(why)]} if why:
+            return why
+        case {"text": str(text)} if text:
+            return text
+        case _:
+            return record.content
 
 
 def fold(records: Iterable[Record]) -> RunState:

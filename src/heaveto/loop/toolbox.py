@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from ..messages import Ending, ToolCall
 from ..models import ToolSpec
 from ..scopes import Slots
 from ..tools import Check, Effect, Tool
+from ..tools.schema import example_of
 
 __all__ = ["Approve", "Doubt", "Resolve", "Toolbox", "by_name", "finished_by_error"]
 
@@ -53,12 +55,16 @@ class Toolbox:
         """The tool of that name.
 
         Raises:
-            UnknownTool: With the names that exist.
+            UnknownTool: With the names that exist, and how the nearest one is called.
         """
         tool = self.tools.get(name)
-        if tool is None:
-            raise UnknownTool(name, list(self.tools))
-        return tool
+        if tool is not None:
+            return tool
+        unknown = UnknownTool(name, list(self.tools))
+        if unknown.nearest:
+            shape = json.dumps(example_of(self.tools[unknown.nearest].schema), ensure_ascii=False)
+            raise UnknownTool(name, list(self.tools), shape)
+        raise unknown
 
     def specs(self) -> tuple[ToolSpec, ...]:
         return tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in self.tools.values())
