@@ -49,6 +49,7 @@ HISTORIES = {
     "answer": "the answer",
     "send timed_out, look ok, answer": "the model read that the call timed out, went on and answered",
     "send tool_error, look ok, answer": "the model read the tool's error, went on and answered",
+    "send not_run, look ok, answer": "the model read that there is no time for the call, went on and answered",
     "sned tool_error, look ok, answer": "the model read which tools there are, went on and answered",
     "send crashed, look ok, answer": "the model read that the tool crashed, went on and answered",
     "send denied, look ok, answer": "the model read that the call was denied, went on and answered",
@@ -233,7 +234,10 @@ _TOOLS = [
     Row(
         "NotEnoughTime",
         errors.NotEnoughTime,
-        goes_on("send tool_error", RAISING, raised=errors.NotEnoughTime(30, 12.5, "sending")),
+        {
+            **goes_on("send not_run", ("tool not begun",), raised=errors.NotEnoughTime(30, 12.5, "sending")),
+            **goes_on("send tool_error", ("tool", "thread"), raised=errors.NotEnoughTime(30, 12.5, "sending")),
+        },
     ),
 ]
 _JOURNAL = [
