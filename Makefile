@@ -13,7 +13,7 @@ DEVELOPING = $(VENV)/.developing
 SDKS = $(VENV)/sdks
 CODE = src tests benchmarks
 
-.PHONY: help install demo test lint reference pydantics faults stops loops wire bytes crashes mutants bench bench-repair sdk clean
+.PHONY: help install demo test lint reference pydantics faults stops loops wire bytes fuzz crashes mutants bench bench-repair sdk clean
 
 help:
 	@echo "make demo          repair a small broken project, without a key and without the network"
@@ -26,6 +26,7 @@ help:
 	@echo "make loops         the tests of what waits, on uvloop and with eager tasks"
 	@echo "make wire          recorded replies of model APIs decoded in every way"
 	@echo "make bytes         streams closed, reset, stalled and split at every byte"
+	@echo "make fuzz          a million odd inputs for the splitter and each codec"
 	@echo "make crashes       processes killed around every journal write and every effect, and what becomes of their runs"
 	@echo "make mutants       the ground floor broken in small ways, one at a time: its tests must notice"
 	@echo "make bench         speed and memory beside a bare loop"
@@ -92,6 +93,10 @@ bytes: $(DEVELOPING)
 # ARGS="--all" kills at every pair of points, ARGS="--replay plain asyncio 17 3" at one.
 crashes: $(DEVELOPING)
 	$(BIN)/python tests/crashes/crashes.py $(ARGS)
+
+# ARGS="--only SEED:NUMBER" shows one input, and what goes wrong with it.
+fuzz: $(DEVELOPING)
+	$(BIN)/python tests/wire/fuzz.py $(ARGS)
 
 mutants: $(DEVELOPING)
 	$(BIN)/python benchmarks/mutants.py $(ARGS)

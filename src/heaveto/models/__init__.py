@@ -4,6 +4,7 @@
 that stand in for one another; `client.py` one call; `limits.py`
 its time limits; `exchange.py` HTTP as the clients see it, `httpx_exchange.py` over httpx2,
 `aiohttp_exchange.py` over aiohttp, `network_problems.py` what their errors are called;
+`chunk_joining.py` what both do to HTTP's chunks; `spend_afterwards.py` the spend of a call that was cut;
 `recording.py` exchanges in files, `recorded_requests.py` where two differ; `dialect.py` what the client
 needs to know of an API; `chat/` the codec of chat completions, `anthropic_messages/` of Messages,
 `responses/` of OpenAI's Responses, `gemini_content/` of Gemini's generateContent; `decoder.py`, `sse.py`,

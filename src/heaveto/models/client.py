@@ -3,7 +3,8 @@
 The rules of this file:
 - A request goes out when the iteration begins, so that whoever iterates holds the stream, and with it what was spent,
   whatever happens to the request.
-- What was spent is never forgotten: the API's figures, else an estimate from what came, flagged as one.
+- What was spent is never forgotten: the API's figures, also those that it gives afterwards, else an estimate from what
+  came, flagged as one.
 - Keys go into the headers and nowhere else.
 """
 
@@ -17,6 +18,7 @@ from contextlib import asynccontextmanager
 from decimal import Decimal
 from functools import cached_property
 from typing import Self
+from urllib.parse import quote
 
 import msgspec
 
@@ -31,6 +33,7 @@ from .inputs import NOTHING, Takes, estimated_tokens
 from .limits import CallLimits, Watchdog, watched
 from .prices import Price, listed_cost
 from .protocol import Request
+from .spend_afterwards import ASK_SECONDS, ask_spend
 
 __all__ = ["RemoteModel", "RemoteStream"]
 
@@ -56,6 +59,8 @@ class RemoteModel:
         price_provider: The provider's name in the price table, which is loaded when it is first asked; empty for none.
         rate: How much may be asked per time, shared by as many models as one likes. Every attempt takes its turn before it
             is sent, with an estimate of its tokens that is corrected when they are known.
+        spend_path: Where the API tells afterwards what a call cost that was cut, up to the reply's id; empty where it
+            does not. It is asked for a few seconds at most, also while the code around is being stopped.
     """
 
     def __init__(
@@ -71,6 +76,7 @@ class RemoteModel:
         exchange: Exchange | str | None = None,
         price_provider: str = "",
         rate: RateLimit | None = None,
+        spend_path: str = "",
     ) -> None:
         self.dialect = dialect
         self.model, self.provider, self.streamed = dialect.model, dialect.provider, dialect.streamed
@@ -78,6 +84,7 @@ class RemoteModel:
         self.price, self._api_reports_cost = price, api_reports_cost
         self._price_provider = price_provider
         self.url = _endpoint(base_url, dialect.path)
+        self._base_url, self._spend_path = base_url, spend_path
         self._headers = _headers(dialect, key, headers)
         self._secret = key
         self._output: OutputBounds = getattr(dialect, "output", ANY_OUTPUT)
@@ -131,9 +138,13 @@ class RemoteModel:
             try:
                 yield stream
             finally:
-                stream.correct_rate()
-                if stream.is_open:
-                    await finish(CLOSE_SECONDS, stream.close)
+                try:
+                    if stream.is_open:
+                        await finish(CLOSE_SECONDS, stream.close)
+                    if (asking := stream.spend_request()) is not None:
+                        stream.told = await finish(ASK_SECONDS + CLOSE_SECONDS, ask_spend, self.exchange, asking)
+                finally:
+                    stream.correct_rate()
 
     def check_inputs(self, parts: Sequence[Part]) -> None:
         """Refuse images and files that the API does not take; a dialect that says nothing of them takes none.
@@ -165,6 +176,14 @@ class RemoteModel:
     def http_request(self, body: bytes) -> HTTPRequest:
         return HTTPRequest("POST", self.url, self._headers, body)
 
+    def spend_request(self, reply_id: str) -> HTTPRequest | None:
+        """The request that asks what a reply cost; None where the API does not tell."""
+        if not self._spend_path:
+            return None
+        headers = {name: value for name, value in self._headers.items() if name != "content-type"}
+        url = _endpoint(self._base_url, self._spend_path + quote(reply_id, safe=""))
+        return HTTPRequest("GET", url, headers | {"accept": "application/json"}, b"")
+
     def refusal(self, answer: Answer, body: bytes) -> APIError:
         """The error of an answer that is not a 2xx; a key that the API repeats is blotted out."""
         if self._secret:
@@ -176,11 +195,16 @@ class RemoteModel:
 
 
 class RemoteStream:
-    """A reply on its way: iterate over its deltas, then read `reply`. Made by `RemoteModel.stream`."""
+    """A reply on its way: iterate over its deltas, then read `reply`. Made by `RemoteModel.stream`.
+
+    Attributes:
+        told: What the API told of a call that was cut, when it was asked afterwards.
+    """
 
     def __init__(self, model: RemoteModel, request: Request, watchdog: Watchdog) -> None:
         self._model, self._request, self._watchdog = model, request, watchdog
         self._body = b""
+        self.told: Usage | None = None
         self._booked_tokens: int | None = None
         self._answer: Answer | None = None
         self._decoder: ReplyDecoder | None = None
@@ -192,6 +216,8 @@ class RemoteStream:
     @property
     def spent(self) -> Usage:
         """What the call has used so far: the API's figures, else an estimate from what came."""
+        if self.told is not None:
+            return self.told
         decoder = self._decoder
         if decoder is not None and decoder.usage is not None and decoder.counted:
             return self._priced(decoder.usage, decoder.billed_output_tokens)
@@ -199,6 +225,13 @@ class RemoteStream:
             return Usage(cost_usd=Decimal(0))
         estimate = self._estimate(decoder)
         return self._priced(estimate, estimate.output_tokens)
+
+    def spend_request(self) -> HTTPRequest | None:
+        """The request that asks what this call cost; None where that is known, or nobody can be asked."""
+        decoder = self._decoder
+        if decoder is None or not decoder.id or (decoder.usage is not None and decoder.counted):
+            return None
+        return self._model.spend_request(decoder.id)
 
     def _estimate(self, decoder: ReplyDecoder | None) -> Usage:
         reported = decoder.usage if decoder else None

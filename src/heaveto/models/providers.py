@@ -53,6 +53,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         base_url_path: What is added to an address that has no path of its own.
         options: Fields that every request has, and `stream_options` those that a streamed one has besides.
         reports_cost: Whether the API tells what a call cost.
+        spend_path: Where it tells that afterwards of a call that was cut, up to the reply's id.
         price_provider: The provider's name in the price table; None for the same one, empty where the table has none.
         dialect: What it speaks: "chat" for chat completions, "messages" for Anthropic's Messages, "responses" for
             OpenAI's Responses, "gemini" for Gemini's generateContent.
@@ -71,6 +72,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
     stream_options: dict[str, Any] = msgspec.field(default_factory=lambda: {"stream_options": {"include_usage": True}})
     reports_cost: bool = False
+    spend_path: str = ""
     price_provider: str | None = None
     dialect: Literal["chat", "messages", "responses", "gemini"] = "chat"
     takes: Takes = TAKES
@@ -86,6 +88,7 @@ PROVIDERS: dict[str, Provider] = {
             options={"usage": {"include": True}},
             reports_cost=True,
             takes=Takes(),
+            spend_path="/generation?id=",
         ),
         Provider(
             name="openai",
@@ -401,6 +404,7 @@ def _build(
         price=set_price(price),
         exchange=exchange or os.environ.get("HEAVETO_EXCHANGE") or None,
         api_reports_cost=row.reports_cost,
+        spend_path=row.spend_path,
         price_provider=row.name if row.price_provider is None else row.price_provider,
         **settings,
     )

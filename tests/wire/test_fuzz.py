@@ -1,0 +1,55 @@
+"""A few of the inputs of `make fuzz`, and that it sees what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import fuzz
+import pytest
+from points import DIALECTS
+
+from heaveto.models.chat import ChatDialect
+from heaveto.models.chat.decode import ChatDecoder
+
+
+def test_some_inputs_of_every_target() -> None:
+    wrong, tried = fuzz.failures(1, range(3000))
+    assert wrong == []
+    assert all(tried[target] > 300 for target in fuzz.TARGETS)
+
+
+def test_an_input_can_be_made_again() -> None:
+    known = fuzz.fixtures()
+    assert fuzz.made(7, 11, known) == fuzz.made(7, 11, known) != fuzz.made(7, 12, known)
+
+
+class Sloppy(ChatDecoder):
+    """Raises what is not ours, or depends on the cuts."""
+
+    def _take_event(self, event: Any) -> None:
+        if b"choices" in event.data:
+            raise KeyError("choices")
+        super()._take_event(event)
+
+
+class Forgetful(ChatDecoder):
+    def feed(self, data: bytes) -> Any:
+        return super().feed(data[:100])
+
+
+class Talkative(ChatDecoder):
+    def feed(self, data: bytes) -> Any:
+        return super().feed(data) * 200
+
+
+@pytest.mark.parametrize(
+    ("decoder", "text"), [(Sloppy, "KeyError"), (Forgetful, "how the bytes are cut"), (Talkative, "more was handed out")]
+)
+def test_a_bug_is_seen(monkeypatch: pytest.MonkeyPatch, decoder: type[ChatDecoder], text: str) -> None:
+    class Dialect(ChatDialect):
+        def decoder(self, *, stream: bool) -> ChatDecoder:
+            return decoder(stream=stream, provider="p")
+
+    monkeypatch.setitem(DIALECTS, "chat", Dialect)
+    wrong, _ = fuzz.failures(1, range(600))
+    assert any(text in each for each in wrong)
