@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,8 @@ from heaveto.messages import Message, ToolMessage
 from heaveto.runs import Agent, Run, read_records
 from heaveto.testing.clocks import FakeClock
 from heaveto.testing.scripted_model import Line, ScriptedModel, scripted
+
+sys.path.insert(0, str(Path(__file__).parent))  # for `counted_model`, which two modules use
 
 
 @pytest.fixture
