@@ -105,6 +105,8 @@ def _ending_of(call: ToolCall, effect: Effect, error: Exception) -> tuple[Ending
     match error:
         case Denied():
             return "denied", error.for_model
+        case ToolCrashed():
+            return "crashed", error.for_model
         case ToolError():
             return "tool_error", error.for_model
         case ToolFatal():

@@ -62,6 +62,7 @@ class _Options:
     undo: TakeBack | None = None
     idempotency_key: bool | float = False
     settle_seconds: float = 0.0
+    isolate: bool = False
 
 
 class FunctionTool(Generic[P, R]):
@@ -94,6 +95,8 @@ class FunctionTool(Generic[P, R]):
         """As a method: the tool of one object."""
         if instance is None:
             return self
+        if self._options.isolate:
+            _check_isolation(self.name, self._function.__get__(instance))
         bound: FunctionTool[..., Any] = copy.copy(self)  # the hints are the same; the form is without `self`
         function: Any = self._function
         bound._function, bound._form = function.__get__(instance), None
@@ -137,6 +140,10 @@ class FunctionTool(Generic[P, R]):
             ToolError: When so many threads of this tool did not stop that no more are started.
         """
         injected = self._get_form().injected
+        if self._options.isolate:
+            from .isolation import run_isolated
+
+            return await run_isolated(self._function, injected, call, arguments, self.effect)
         values = {**arguments, injected: call} if injected else dict(arguments)
         return to_text(await self._do(functools.partial(self._function, **values)))
 
@@ -210,6 +217,7 @@ def tool(
     undo: TakeBack | None = None,
     idempotency_key: bool | float = False,
     settle_seconds: float = 0.0,
+    isolate: bool = False,
 ) -> _Decorator: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool of a function, sync or async. A parameter annotated `Call` is filled in and not shown to the model.
@@ -226,6 +234,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         idempotency_key: Whether the function hands `call.key` on to a side that does a thing once for each key; a number
             is for how many seconds that side knows a key again.
         settle_seconds: How long after a check that found nothing it looks again before that is believed.
+        isolate: Whether each call runs in a process of its own, which a stop kills with all that it started. The function
+            must be importable; it sees an environment without keys.
 
     Raises:
         ConfigError: When an option is wrong. A function that no model could call is refused when its schema is asked for.
@@ -248,6 +258,8 @@ def _check_options(name: str, function: Callable[..., Any], options: _Options) -
         raise ConfigError(f'"{name}" is no name for a tool', "use up to 64 letters, digits, _ and -")
     if options.effect not in get_args(Effect):
         raise ConfigError(f'tool {name} has the effect "{options.effect}"', "use read, idempotent or write")
+    if options.isolate:
+        _check_isolation(name, function)
     if options.seconds is not None and not options.seconds > 0:
         raise ConfigError(f"tool {name} has a limit of {options.seconds} seconds", "use more than 0, or None for none")
     for what, value in (("idempotency_key", options.idempotency_key), ("settle_seconds", options.settle_seconds)):
@@ -262,6 +274,12 @@ def _refuse_more_threads(name: str) -> None:
             f"{name} is not called now: {stuck} of its calls did not stop and are still at work; go on without it, "
             "or try again when they may have ended"
         )
+
+
+def _check_isolation(name: str, function: Callable[..., Any]) -> None:
+    from .isolation import check_importable
+
+    check_importable(name, function)
 
 
 def _visible_names(frame: FrameType | None) -> dict[str, Any]:
