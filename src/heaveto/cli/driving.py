@@ -30,6 +30,7 @@ from .watching import show_run, view_for
 __all__ = ["command_agent", "drive", "drive_again", "drive_new", "model_by_name"]
 
 CLOSE_SECONDS = 10.0
+TEST_SECONDS = 300.0  # unless --test-seconds says otherwise
 MAX_PROJECT_TEXT = 32_000  # characters of AGENTS.md; what is longer is no introduction
 
 _SYSTEM = """\
@@ -156,8 +157,8 @@ def _call_limits(settings: Settings) -> CallLimits:
 
 
 def _tools(settings: Settings) -> list[Tool]:
-    seconds = {} if settings.test_seconds is None else {"seconds": settings.test_seconds}
-    tests = run_tests_tool(command=settings.test_command, interpreter=settings.test_python, **seconds)
+    seconds = TEST_SECONDS if settings.test_seconds is None else settings.test_seconds
+    tests = run_tests_tool(command=settings.test_command, interpreter=settings.test_python, seconds=seconds)
     return [*file_tools(), tests]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -33,6 +33,9 @@ from .usual_time import UsualTimes
 __all__ = ["Answering", "call_for", "in_batches", "raise_pending_stop", "time_limit"]
 
 
+Background = Callable[[Callable[[], Awaitable[object]]], None]
+
+
 @dataclass(frozen=True, slots=True)
 class Ready:
     """A call that may begin: its tool is there, its arguments are right, and nobody objects."""
@@ -52,6 +55,7 @@ class Answering:
         self._begun: set[str] = set()
         self._fatal: list[ToolFatal] = []
         self._times = UsualTimes()
+        self.background: Background | None = None  # while the run is driven
 
     async def answer(self) -> None:
         """Give each call that is still to be run its result.
@@ -114,7 +118,10 @@ class Answering:
         call = call_for(entry, self._toolbox, self._log)
         with time_limit(tool), running(call):
             facts = await tool.plan(call, arguments)
-        return Ready(entry.call, tool, replace(call, facts=facts, progress=self._progress(entry.call)), arguments)
+        call = replace(call, facts=facts, progress=self._progress(entry.call))
+        if self.background is not None:
+            call = replace(call, background=self.background)
+        return Ready(entry.call, tool, call, arguments)
 
     async def _ask_approval(self, tool: Tool, call: ToolCall) -> None:
         if not tool.approval:

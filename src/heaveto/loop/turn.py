@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, TypeAlias
 
 import anyio
 
+from ..causes import Cancelled
 from ..journal.state import RunState
 from ..models import Model, ToolSpec
 from ..retry import RetryPolicy
-from ..scopes import Slots
+from ..scopes import Slots, Tasks, tasks
 from .answering import Answering, raise_pending_stop
 from .budget import exhausted
 from .calling import Calling
@@ -53,6 +54,7 @@ class Loop:
         self._log, self._toolbox, self._budget = log, toolbox, budget
         self.answering = Answering(log, toolbox)
         self._calling = Calling(log, model, specs, retry, model_slots, budget)
+        self._has_background = False
 
     async def run(self) -> None:
         """Take turns until the model has answered.
@@ -60,6 +62,20 @@ class Loop:
         Raises:
             Stop, AgentError: Why there is no answer.
         """
+        async with tasks() as beside:
+            self.answering.background = lambda fn: self._start(beside, fn)
+            try:
+                await self._take_turns()
+            finally:
+                self.answering.background = None
+                if self._has_background:
+                    beside.scope.cancel(Cancelled("the run has ended", "the run"))
+
+    def _start(self, beside: Tasks, fn: Callable[[], Awaitable[object]]) -> None:
+        self._has_background = True
+        beside.start_soon(fn, name="background")
+
+    async def _take_turns(self) -> None:
         began = anyio.current_time()
         while (step := next_step(self._log.state)) != "done":
             raise_pending_stop()

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 from .current import current_call, running
 from .decorator import FunctionTool, tool
 from .protocol import Call, Check, Effect, Facts, Recovery, Tool, recovery_of
+from .results import WithMedia
 
 if TYPE_CHECKING:
+    from .commands import command_tools, run_command_tool
     from .files import file_tools
     from .run_tests import run_tests_tool
-from .results import WithMedia
+    from .sandbox import Sandbox, find_sandbox
 
 __all__ = [
     "Call",
@@ -24,17 +26,28 @@ __all__ = [
     "Facts",
     "FunctionTool",
     "Recovery",
+    "Sandbox",
     "Tool",
     "WithMedia",
+    "command_tools",
     "current_call",
     "file_tools",
+    "find_sandbox",
     "recovery_of",
+    "run_command_tool",
     "run_tests_tool",
     "running",
     "tool",
 ]
 
-_LAZY = {"file_tools": "files", "run_tests_tool": "run_tests"}
+_LAZY = {
+    "Sandbox": "sandbox",
+    "command_tools": "commands",
+    "file_tools": "files",
+    "find_sandbox": "sandbox",
+    "run_command_tool": "commands",
+    "run_tests_tool": "run_tests",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
+from ..errors import ToolError
+
 __all__ = ["Call", "Check", "Effect", "Facts", "Progress", "Recovery", "Tool", "Undo", "recovery_of"]
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
@@ -15,6 +17,10 @@ Progress: TypeAlias = Callable[[str], None]
 
 
 def _say_nothing(text: str) -> None: ...
+
+
+def _no_run(fn: Callable[[], Awaitable[object]]) -> None:  # noqa: ARG001
+    raise ToolError("nothing can go on in the background here: this call belongs to no run")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +32,8 @@ class Call:
         folder: The working folder, absolute and without links.
         facts: What the tool's `plan` noted before the call began.
         progress: Call it with a line of text that a watching person may see.
+        background: Call it with an async function that goes on after the call; it is stopped when the run ends. It must not
+            raise.
     """
 
     run_id: str = ""
@@ -36,6 +44,7 @@ class Call:
     folder: Path = field(default_factory=Path.cwd)
     facts: Facts = field(default_factory=dict)
     progress: Progress = _say_nothing
+    background: Callable[[Callable[[], Awaitable[object]]], None] = _no_run
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from .interpreters import find_interpreter
 from .processes import ProcessResult, child_environment, run_process
 from .protocol import Call, Tool
 from .results import cut_middle
+from .sandbox import Sandbox, no_sandbox
 from .test_events import TestEvents
 from .test_reports import GAP_CHARS, MAX_CHARS, count_line, end_text, relative, write_report, write_stack
 
@@ -48,7 +49,12 @@ class _Runner(Protocol):
     async def run(self, call: Call, only: str) -> str: ...
 
 
-def run_tests_tool(command: str | Sequence[str] | None = None, interpreter: str | None = None, seconds: float = 300) -> Tool:
+def run_tests_tool(
+    command: str | Sequence[str] | None = None,
+    interpreter: str | None = None,
+    seconds: float = 300,
+    sandbox: Sandbox | None = None,
+) -> Tool:
     """The tool `run_tests`.
 
     Args:
@@ -56,11 +62,15 @@ def run_tests_tool(command: str | Sequence[str] | None = None, interpreter: str 
             user's own settings only, never from the project's files.
         interpreter: The Python to run pytest or unittest with, instead of the project's own.
         seconds: The limit of one run.
+        sandbox: What the tests are kept in; None keeps them in nothing.
 
     Raises:
         ConfigError: When the command is empty or cannot be split.
     """
-    runner: _Runner = _PythonTests(interpreter, seconds) if command is None else _CommandTests(_split(command), seconds)
+    kept_in = sandbox or no_sandbox()
+    runner: _Runner = (
+        _PythonTests(interpreter, seconds, kept_in) if command is None else _CommandTests(_split(command), seconds, kept_in)
+    )
 
     @tool(name="run_tests", effect="idempotent", seconds=seconds + ENDING_SECONDS)
     async def run_tests(call: Call, only: str = "") -> str:
@@ -113,8 +123,8 @@ def _scratch_folder() -> Iterator[Path]:
 class _PythonTests:
     """pytest or unittest, by way of a script of ours in the project's interpreter."""
 
-    def __init__(self, interpreter: str | None, seconds: float) -> None:
-        self._interpreter, self._seconds = interpreter, seconds
+    def __init__(self, interpreter: str | None, seconds: float, sandbox: Sandbox) -> None:
+        self._interpreter, self._seconds, self._sandbox = interpreter, seconds, sandbox
 
     async def run(self, call: Call, only: str) -> str:
         interpreter = find_interpreter(call.folder, self._interpreter)
@@ -124,7 +134,8 @@ class _PythonTests:
         with _scratch_folder() as scratch:
             argv = [interpreter.path, str(SCRIPT), str(time.monotonic() + inner), str(scratch), only]
             try:
-                result = await self._run(argv, env, call, events)
+                with self._sandbox.keeping(argv, call.folder, call.folder, writable=[scratch]) as (kept, extra):
+                    result = await self._run(kept, {**env, **extra}, call, events)
             except TestsTimedOut as error:
                 if events.under_way:
                     error.add_note(f"while running {events.under_way}")
@@ -206,8 +217,8 @@ def _last(text: str) -> str:
 class _CommandTests:
     """A command of the user's, which is judged by its exit status."""
 
-    def __init__(self, argv: list[str], seconds: float) -> None:
-        self._argv, self._seconds = argv, seconds
+    def __init__(self, argv: list[str], seconds: float, sandbox: Sandbox) -> None:
+        self._argv, self._seconds, self._sandbox = argv, seconds, sandbox
 
     async def run(self, call: Call, only: str) -> str:
         if only and not any(ONLY in each for each in self._argv):
@@ -217,9 +228,15 @@ class _CommandTests:
         with _scratch_folder() as scratch:
             fresh = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": str(scratch)}
             env = child_environment(find_interpreter(call.folder).variables | fresh)
-            result = await run_process(
-                argv, folder=call.folder, env=env, seconds=self._seconds, cause=late, max_bytes=MAX_OUTPUT_BYTES
-            )
+            with self._sandbox.keeping(argv, call.folder, call.folder, writable=[scratch]) as (kept, extra):
+                result = await run_process(
+                    kept,
+                    folder=call.folder,
+                    env={**env, **extra},
+                    seconds=self._seconds,
+                    cause=late,
+                    max_bytes=MAX_OUTPUT_BYTES,
+                )
         return _judge(shlex.join(argv), result, call.folder)
 
 
