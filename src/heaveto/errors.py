@@ -535,7 +535,7 @@ class UnknownTool(ToolError):
     @property
     def nearest(self) -> str:
         """The tool that was probably meant; empty where none is like it."""
-        return next(iter(difflib.get_close_matches(self.name, self.known, n=1, cutoff=0.5)), "")
+        return next(iter(difflib.get_close_matches(self.name, self.known, n=1, cutoff=0.6)), "")
 
     def __str__(self) -> str:
         called = f", with JSON like {self.shape}" if self.shape else ""
