@@ -10,7 +10,7 @@
       Waiting                      the run waits for a person
         ApprovalNeeded(tool, call_id)  OutcomeUnknown(tool, call_id, why)
       APIError(provider, status, message, retry_after, should_retry)
-      TransportFailed(method, address, problem)
+      TransportFailed(method, address, problem, passing)
       GaveUp(attempts, last, why)
       NoneAnswered(models, errors) none of several models that stand in for one another did
       NotEnoughTime(needed, left, what)
@@ -396,21 +396,22 @@ class TransportFailed(AgentError):
         method: The HTTP method.
         address: The URL without query and credentials.
         problem: What happened, in a few words.
+        passing: Whether it may pass; a certificate that is not trusted does not.
     """
 
     code = "transport_failed"
     advice = "check the network and the address, then try again"
 
-    def __init__(self, method: str, address: str, problem: str) -> None:
-        super().__init__(method, address, problem)
-        self.method, self.address, self.problem = method, address, problem
+    def __init__(self, method: str, address: str, problem: str, passing: bool = True) -> None:
+        super().__init__(method, address, problem, passing)
+        self.method, self.address, self.problem, self.passing = method, address, problem, passing
 
     def __str__(self) -> str:
         return f"{self.method} {self.address}: {self.problem}"
 
     @property
     def retryable(self) -> bool:
-        return True
+        return self.passing
 
 
 class GaveUp(AgentError):

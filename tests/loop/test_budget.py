@@ -13,10 +13,12 @@ from counted_model import INPUT, INPUT_USD, OUTPUT_USD, Writer, WriterStream
 
 from heaveto.errors import APIError, ConfigError, CostBudget, GaveUp, OutputTruncated, TokenBudget
 from heaveto.journal import MemoryStore
-from heaveto.journal.records import CallSpent, LimitNear, LimitsChanged, Replied, Retried, RunFinished
+from heaveto.journal.records import CallSpent, LimitNear, LimitsChanged, Replied, Retried, RunFinished, RunStarted
+from heaveto.journal.state import RunState, fold
 from heaveto.loop import Budget, TurnStarted
-from heaveto.messages import Delta, Limits
-from heaveto.models import Priced, Request
+from heaveto.loop.forecast import InputMeter
+from heaveto.messages import Delta, Image, Limits, Usage, UserMessage
+from heaveto.models import Priced, Request, fallback
 from heaveto.retry import RetryPolicy
 from heaveto.runs import Agent, read_records
 from heaveto.testing.clocks import FakeClock
@@ -110,6 +112,33 @@ async def test_the_input_is_forecast_from_what_the_api_last_reported() -> None:
     assert (outcome.error.spent, len(model.caps)) == (5010, 1)
     assert outcome.error.next_call is not None
     assert 5010 + 16 <= outcome.error.next_call < 5100
+
+
+def test_an_image_is_forecast_by_a_round_figure_and_text_by_its_bytes() -> None:
+    def tokens(message: UserMessage) -> int:
+        state = RunState.begin(RunStarted(run_id="r", task=""))
+        state.transcript.append(message)
+        return InputMeter(()).tokens(state)
+
+    nothing = tokens(UserMessage(""))
+    assert tokens(UserMessage("x" * 3000)) - nothing == 1000
+    image = Image.from_bytes(b"\x89PNG\r\n\x1a\n" + b"x" * 3_000_000)
+    assert 1900 < tokens(UserMessage.of("see", image)) - nothing < 2100
+
+
+async def test_the_dearest_of_models_that_stand_in_for_one_another_counts() -> None:
+    class Cheap(Writer):
+        name = "cheap:model"
+
+        def cost(self, usage: Usage) -> Decimal | None:
+            return Decimal(0)
+
+    both = fallback(Cheap(1), Writer(1))
+    assert isinstance(both, Priced)
+    assert (both.cost(Usage(output_tokens=100)), both.largest_output, both.least_output) == (1, None, 0)
+    assert fallback(Cheap(1), Writer(1, price=False)).cost(Usage()) is None
+    outcome, _ = await drive(both, Limits(usd="0.05"))
+    assert isinstance(outcome.error, CostBudget)
 
 
 async def test_the_least_that_a_model_takes_counts() -> None:
@@ -226,8 +255,6 @@ async def test_what_was_spent_and_by_what(fake_clock: FakeClock) -> None:
 
 async def test_a_journal_says_the_same_as_the_run() -> None:
     """The spend, its parts, the last figures of the API and the warnings: folded again, and in the resumed run."""
-    from heaveto.journal.state import fold
-
     store = MemoryStore()
     outcome, bodies = await drive(Writer(-100, -100, -100), Limits(usd="3.50"), store=store)
     assert isinstance(outcome.error, CostBudget)

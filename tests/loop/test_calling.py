@@ -27,7 +27,7 @@ from heaveto.loop import ReasoningPiece, TextPiece, TurnStarted
 from heaveto.messages import AssistantMessage, Delta, ReasoningDelta, Reply, TextDelta, Usage
 from heaveto.models import Request
 from heaveto.retry import RetryPolicy
-from heaveto.runs import Agent, Run
+from heaveto.runs import Agent, Run, read_records
 from heaveto.testing.clocks import FakeClock
 from heaveto.testing.scripted_model import USAGE, scripted
 
@@ -179,6 +179,20 @@ async def test_no_attempt_follows_a_stop(fake_clock: FakeClock) -> None:
     assert outcome.why == "cancelled: lunch"
     assert (fake_clock.now - began, len(slow.requests)) == (pytest.approx(2), 1)
     assert len(bodies(events, Retried)) == 1, "it was going to be retried, and that is told"
+
+
+async def test_a_wait_can_be_seen_while_it_lasts(fake_clock: FakeClock) -> None:
+    store, seen = MemoryStore(), list[Any]()
+    agent = Agent(model=scripted(APIError("p", 429, "slow down", 30.0), "fine"), store=store)
+    async with agent.start("go", run_id="run") as run:
+        events = run.events()
+        async for event in events:
+            if isinstance(event.body, Retried):
+                seen.append((fake_clock.now, event.durable, event.body.wait_seconds))
+                kept = [record for record in await read_records(store, "run") if isinstance(record, Retried)]
+                assert len(kept) == 1, "what the attempt had cost is on disk before the wait"
+        assert (await run.wait()).text == "fine"
+    assert (seen, fake_clock.now) == ([(0, True, 30)], 30)
 
 
 async def test_the_servers_wait_is_honoured(fake_clock: FakeClock) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from heaveto.errors import ConfigError, TransportFailed
 from heaveto.models import Exchange, HTTPRequest, HttpxExchange, compatible
+from heaveto.retry import classify
 from heaveto.testing import no_leaks
 from heaveto.testing.exchange_conformance import EXCHANGE_CHECKS, ExchangeCheck
 from heaveto.testing.exchange_server import Peer, serving
@@ -117,6 +118,7 @@ async def test_a_certificate_that_is_not_trusted(factory: Callable[[], Exchange]
             await ask(exchange, server.url)
         await exchange.aclose()
     assert caught.value.problem == "no connection: the server's certificate is not trusted"
+    assert not classify(caught.value, scope_stopped=False).retry, "it would not be trusted the next time either"
     assert server.requests == []
 
 

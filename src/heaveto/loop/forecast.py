@@ -16,7 +16,7 @@ import msgspec
 
 from ..errors import BudgetExhausted, CostBudget, MaxTurns, TokenBudget
 from ..journal.state import RunState
-from ..messages import Limits, Message, Usage
+from ..messages import Limits, Message, ToolMessage, Usage, UserMessage
 from ..models import Model, Priced, ToolSpec
 from ..models.json_bytes import encode
 
@@ -25,6 +25,7 @@ __all__ = ["Amount", "Forecast", "InputMeter", "forecast", "refusal", "total_of"
 BYTES_PER_TOKEN = 3  # of a request's JSON, measured; on the safe side
 LARGEST_OUTPUT = 8192  # tokens, where a model does not say: nearly all can write as many
 LEAST_OUTPUT = 16  # tokens: fewer are no reply, and some APIs take no smaller limit
+MEDIA_TOKENS = 2000  # an image takes some 1,500 at the most common sizes, a page of a PDF as many
 PRICED_TOKENS = 1000  # enough for a price's decimals
 INFINITE = Decimal("Infinity")
 
@@ -167,4 +168,8 @@ class InputMeter:
 
 
 def _size(message: Message) -> int:
+    """The bytes of a message, with a round figure for each image and file: their own bytes say nothing of their tokens."""
+    if isinstance(message, UserMessage | ToolMessage) and message.parts:
+        media = sum(not isinstance(part, str) for part in message.parts)
+        return len(encode(message.content)) + media * MEDIA_TOKENS * BYTES_PER_TOKEN
     return len(encode(message))

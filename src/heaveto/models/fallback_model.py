@@ -24,7 +24,7 @@ from ..errors import APIError, ConfigError, GaveUp, NoneAnswered, find
 from ..messages import Delta, Part, Reply, Transcript, Usage
 from ..retry import classify
 from ..scopes import finish, pending_cause, tasks
-from .protocol import ChecksInputs, Model, ModelStream, Request
+from .protocol import ChecksInputs, Model, ModelStream, Priced, Request
 
 __all__ = ["FallbackModel", "fallback"]
 
@@ -60,6 +60,22 @@ class FallbackModel:
     @property
     def reports_cost(self) -> bool:
         return all(each.reports_cost for each in self.models)
+
+    @property
+    def largest_output(self) -> int | None:
+        """That of the most talkative; None where one does not know."""
+        largest = [each.largest_output if isinstance(each, Priced) else None for each in self.models]
+        return None if None in largest else max(each for each in largest if each is not None)
+
+    @property
+    def least_output(self) -> int:
+        """What all of them take."""
+        return max(each.least_output if isinstance(each, Priced) else 0 for each in self.models)
+
+    def cost(self, usage: Usage) -> Decimal | None:
+        """Dollars at the dearest of them; None where nobody knows of one."""
+        costs = [each.cost(usage) if isinstance(each, Priced) else None for each in self.models]
+        return None if None in costs else max(each for each in costs if each is not None)
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[FallbackStream]:

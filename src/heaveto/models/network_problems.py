@@ -28,7 +28,8 @@ def transport_failed(error: Exception, request: HTTPRequest, problems: Mapping[t
     problem = next(words for kind, words in problems.items() if isinstance(error, kind))
     if reason := _reason(error):
         problem = f"{problem}: {reason}"
-    return TransportFailed(request.method, request.address, problem)
+    stays = any(isinstance(each, ssl.SSLCertVerificationError) for each in (error, *_all_below(error)))
+    return TransportFailed(request.method, request.address, problem, not stays)
 
 
 def _reason(error: BaseException) -> str | None:

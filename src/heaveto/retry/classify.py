@@ -4,7 +4,7 @@
 2. a fatal tool, an unknown outcome, a person who is waited for, or a budget is in the chain: never;
 3. the outermost error that reports on itself is believed: `retryable` and `retry_delay`, attributes or methods;
 4. something in the chain or group is a timeout: yes;
-5. something in it is a network error that passes: yes;
+5. something in it is a network error that passes (an untrusted certificate and an unknown name do not): yes;
 6. else no.
 """
 
@@ -75,7 +75,7 @@ def classify(error: BaseException | None, scope_stopped: bool | None = None) -> 
         return said
     if any(_is_timeout(each) for each in chain):
         return Decision(True, "it timed out")
-    if any(_is_network(each) for each in chain):
+    if any(_is_network(each) for each in chain) and not any(_stays(each) for each in chain):
         return Decision(True, "the network failed")
     return Decision(False, "nothing says that trying again can help")
 
@@ -106,6 +106,13 @@ def _is_timeout(error: BaseException) -> bool:
 
 def _asked_for_timeout(error: BaseException) -> Any:
     return _asked(error, "timeout")
+
+
+def _stays(error: BaseException) -> bool:
+    """Whether it is one of the failures of a connection that come again: HTTP libraries call them like those that pass."""
+    if isinstance(error, socket.gaierror):
+        return error.errno != socket.EAI_AGAIN
+    return isinstance(error, ssl.SSLCertVerificationError) or type(error).__name__ == "ServerFingerprintMismatch"
 
 
 def _is_network(error: BaseException) -> bool:
