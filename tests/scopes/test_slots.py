@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import anyio
 import anyio.lowlevel
@@ -144,6 +145,36 @@ def check_random_stops(backend: Backend, seed: int, waiters: int) -> None:
     assert numbers == sorted(numbers)
     assert set(numbers) | set(stopped) == set(range(waiters))
     assert set(stopped)
+
+
+@pytest.mark.parametrize("backends", [["asyncio"], ["trio"], ["asyncio", "trio"]], ids="+".join)
+def test_loops_of_several_threads_share_them(backends: list[str]) -> None:
+    """Without a lost wake-up: each thread's loop would sleep for ever."""
+    slots = Slots(2)
+    holders: set[int] = set()
+    most: list[int] = []
+    turns: list[int] = []
+
+    async def work(number: int) -> None:
+        for _ in range(10):
+            async with slots.hold():
+                holders.add(number)
+                most.append(len(holders))
+                await anyio.sleep(0.001)
+                turns.append(number)
+                holders.remove(number)
+
+    def in_a_loop(number: int) -> None:
+        anyio.run(work, number, backend=backends[number % len(backends)])
+
+    threads = [threading.Thread(target=in_a_loop, args=(number,), daemon=True) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert sorted(turns) == sorted(10 * [0, 1, 2, 3])
+    assert max(most) <= 2
+    assert slots.statistics() == SlotsStatistics(total=2, taken=0, waiting=0)
 
 
 def test_stopped_at_any_await_all_slots_are_free() -> None:

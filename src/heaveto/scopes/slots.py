@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from threading import Lock, get_ident
 from typing import NamedTuple
 
 import anyio
+
+from .clock import loop_waker
 
 __all__ = ["Slots", "SlotsStatistics"]
 
@@ -18,7 +21,7 @@ class SlotsStatistics(NamedTuple):
 
 
 class Slots:
-    """At most `total` holders at once; who waits is served in order.
+    """At most `total` holders at once, in one loop or in loops of several threads; who waits is served in order.
 
     Args:
         total: How many; below 1 is 1, since nothing can wait on slots that cannot exist.
@@ -27,30 +30,24 @@ class Slots:
 
     def __init__(self, total: int, name: str = "slot") -> None:
         self._total, self._taken, self.name = max(1, total), 0, name
-        self._waiting: dict[anyio.Event, None] = {}  # ordered, and quick to leave
+        self._waiting: dict[_Turn, None] = {}  # ordered, and quick to leave
+        self._lock = Lock()
 
     def acquire_nowait(self) -> bool:
         """Take a slot if one is free; whether it did. While somebody waits none is, since `release` hands them over."""
-        if self._taken >= self._total:
-            return False
-        self._taken += 1
+        with self._lock:
+            if self._taken >= self._total:
+                return False
+            self._taken += 1
         return True
 
     async def acquire(self) -> None:
         """Take a slot, waiting for one if need be. Every acquire needs a release. A stop while waiting takes none."""
         if self.acquire_nowait():
             return
-        turn = anyio.Event()
-        self._waiting[turn] = None
-        try:
-            await turn.wait()
-        except BaseException as error:
-            error.add_note(f"while waiting for a {self.name} ({self._total} taken)")
-            if turn.is_set():
-                self.release()  # it was handed over in the same moment: the next waiter gets it
-            else:
-                del self._waiting[turn]
-            raise
+        turn = _Turn()
+        if self._enqueue(turn):
+            await self._wait(turn)
 
     def release(self) -> None:
         """Give a slot back; the first waiter has it at once.
@@ -58,14 +55,15 @@ class Slots:
         Raises:
             RuntimeError: None is taken: there was a release without an acquire.
         """
-        if not self._taken:
-            raise RuntimeError(f"no {self.name} is taken that could be given back; every release needs an acquire")
-        if self._waiting:
-            turn = next(iter(self._waiting))
+        with self._lock:
+            if not self._taken:
+                raise RuntimeError(f"no {self.name} is taken that could be given back; every release needs an acquire")
+            turn = next(iter(self._waiting), None)
+            if turn is None:
+                self._taken -= 1
+                return
             del self._waiting[turn]
-            turn.set()
-        else:
-            self._taken -= 1
+        turn.give()
 
     @asynccontextmanager
     async def hold(self) -> AsyncIterator[None]:
@@ -78,3 +76,41 @@ class Slots:
 
     def statistics(self) -> SlotsStatistics:
         return SlotsStatistics(self._total, self._taken, len(self._waiting))
+
+    def _enqueue(self, turn: _Turn) -> bool:
+        """Whether one has to wait: a slot may have come free in another thread."""
+        with self._lock:
+            if must_wait := self._taken >= self._total:
+                self._waiting[turn] = None
+            else:
+                self._taken += 1
+        return must_wait
+
+    async def _wait(self, turn: _Turn) -> None:
+        try:
+            await turn.given()
+        except BaseException as error:
+            error.add_note(f"while waiting for a {self.name} ({self._total} taken)")
+            with self._lock:
+                waits = turn in self._waiting
+                if waits:
+                    del self._waiting[turn]
+            if not waits:
+                self.release()  # it was handed over in the same moment: the next waiter gets it
+            raise
+
+
+class _Turn:
+    """A waiter's place in the queue, which any thread may give it."""
+
+    def __init__(self) -> None:
+        self._event, self._wake, self._thread = anyio.Event(), loop_waker(), get_ident()
+
+    def give(self) -> None:
+        if get_ident() == self._thread:
+            self._event.set()
+        else:
+            self._wake(self._event.set)
+
+    async def given(self) -> None:
+        await self._event.wait()
