@@ -7,6 +7,7 @@ can be lost. A turn that is given up because of a stop stays used up: that errs 
 from __future__ import annotations
 
 import math
+from threading import Lock
 from typing import NamedTuple
 
 import anyio
@@ -32,7 +33,9 @@ class RateLimitStatistics(NamedTuple):
 
 
 class RateLimit:
-    """At most so many requests and tokens per time.
+    """At most so many requests and tokens per time, in one loop, or in those of several threads if they have one clock.
+
+    asyncio's loops have; each of Trio's begins somewhere else.
 
     Args:
         requests: How many requests may begin in `per_seconds`; None for no limit.
@@ -70,6 +73,7 @@ class RateLimit:
         self._requests = _Bucket(math.inf if requests is None else requests / per_seconds, burst)
         self._tokens = _Bucket(per_token, token_burst or min(tokens or math.inf, 2 * per_token))
         self._waiting = self._given_up = 0
+        self._lock = Lock()
         self.name = name
 
     async def wait(self, tokens: float = 0) -> None:
@@ -86,7 +90,8 @@ class RateLimit:
         if not 0 <= tokens < math.inf:
             raise ValueError(f"tokens must be 0 or more, not {tokens}")
         now = loop_clock()()
-        seconds = max(self._requests.take(1, now), self._tokens.take(tokens, now))
+        with self._lock:
+            seconds = max(self._requests.take(1, now), self._tokens.take(tokens, now))
         if seconds <= 0:
             return
         self._waiting += 1
@@ -107,7 +112,8 @@ class RateLimit:
         """
         if not math.isfinite(tokens):
             raise ValueError(f"tokens must be a number, not {tokens}")
-        self._tokens.take(tokens, loop_clock()())
+        with self._lock:
+            self._tokens.take(tokens, loop_clock()())
 
     def statistics(self) -> RateLimitStatistics:
         now = loop_clock()()
