@@ -1,0 +1,87 @@
+"""A server behind an URL: the SDK's streamable HTTP, over a client that says of each failure what it means.
+
+Left to itself the SDK ends the whole session when one request cannot connect, and reads a gateway's 502 like an error of
+the tool. Here a failed request becomes a JSON-RPC error for that request alone, with its meaning in `data`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from ...models.exchange import shown_address, stays_here
+from .config import HttpServer
+from .streams import Outgoing, Streams
+
+if TYPE_CHECKING:
+    import httpx2
+
+__all__ = ["Meaning", "http_transport", "meaning_of"]
+
+Meaning: TypeAlias = Literal["not_sent", "session_gone", "refused", "lost"]
+
+_MARK = f"heaveto-{secrets.token_hex(8)}"  # so that no server's own error is taken for one of these
+_TRANSPORT_FAILED = -32000
+
+
+@asynccontextmanager
+async def http_transport(server: HttpServer) -> AsyncIterator[Streams]:
+    """The server as the SDK's transport."""
+    from mcp.client.streamable_http import streamable_http_client
+
+    async with _client(server) as client, streamable_http_client(server.url, http_client=client) as (read, write):
+        yield read, Outgoing(write.send, write.aclose)
+
+
+def meaning_of(data: Any) -> Meaning | None:
+    """What an error's `data` says of the request, when the error was made here."""
+    return data.get(_MARK) if isinstance(data, dict) else None
+
+
+def _client(server: HttpServer) -> httpx2.AsyncClient:
+    import httpx2
+
+    class Client(httpx2.AsyncClient):
+        async def send(self, request: httpx2.Request, **settings: Any) -> httpx2.Response:
+            try:
+                response = await super().send(request, **settings)
+            except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.ProxyError) as error:
+                return _failure(request, 502, "not_sent", _what(error))
+            except httpx2.TransportError as error:
+                return _failure(request, 502, "lost", _what(error))
+            if (meaning := _meaning_of_status(request, response)) is None:
+                return response
+            await response.aclose()
+            return _failure(request, response.status_code, meaning, f"{response.status_code} {response.reason_phrase}")
+
+    limit = server.options.connect_seconds
+    return Client(
+        headers=dict(server.headers),
+        timeout=httpx2.Timeout(None, connect=limit),  # what may take how long is said by scopes
+        trust_env=not stays_here(server.url),
+    )
+
+
+def _meaning_of_status(request: httpx2.Request, response: httpx2.Response) -> Meaning | None:
+    """What a status means that brings no JSON-RPC answer; None for one that does."""
+    if response.status_code < 400:
+        return None
+    if response.status_code == 404 and "mcp-session-id" in request.headers:
+        return "session_gone"
+    if response.headers.get("content-type", "").lower().startswith("application/json"):
+        return None
+    return "refused" if response.status_code < 500 else "lost"
+
+
+def _failure(request: httpx2.Request, status: int, meaning: Meaning, problem: str) -> httpx2.Response:
+    import httpx2
+
+    text = f"{request.method} {shown_address(str(request.url))}: {problem}"
+    error = {"code": _TRANSPORT_FAILED, "message": text, "data": {_MARK: meaning}}
+    return httpx2.Response(status, json={"jsonrpc": "2.0", "id": None, "error": error}, request=request)
+
+
+def _what(error: Exception) -> str:
+    return str(error).rstrip(".").lower() or type(error).__name__

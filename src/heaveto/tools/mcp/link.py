@@ -1,0 +1,202 @@
+"""One server, and at most one live connection to it.
+
+A connection belongs to one task, the link's owner: the SDK's contexts are entered and left there, in the scope of whoever
+opened the servers. A call only borrows the session, so stopping the run that made the first call stops nothing else. When
+a connection is lost, the next call has a new one made, after the old process is gone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ...causes import ConnectTimeout, DeadlinePassed, Stop
+from ...errors import ConfigError, ToolError, ToolFatal, walk
+from ...scopes import Scope, current_cause
+from ..processes import child_environment
+from .config import HttpServer, ServerConfig, StdioServer
+from .http import http_transport
+from .process import ServerProcess, process_transport
+from .questions import Elicit, answer
+from .streams import Streams
+
+if TYPE_CHECKING:
+    from mcp.client import Client, ClientSession
+    from mcp_types import Tool
+
+__all__ = ["Connection", "Link"]
+
+LEAVE_SECONDS = 5.0  # for the good-bye to a server behind an URL
+MAX_TOOLS = 1000
+MAX_PAGES = 100  # a server whose list never ends
+
+
+class Connection:
+    """A connection from when it is wanted until nothing is left of it.
+
+    Attributes:
+        session: The SDK's session; None when there never was one.
+        tools: What the server offered when it was opened.
+        problem: Why it ended or never began, for people.
+        ready: Set when it can be used, or never will be.
+        closing: Set when it is to end, or has been lost.
+        gone: Set when nothing of it is left.
+    """
+
+    def __init__(self) -> None:
+        self.session: ClientSession | None = None
+        self.tools: list[Tool] = []
+        self.problem = ""
+        self.error: Exception | None = None
+        self.ready, self.closing, self.gone = anyio.Event(), anyio.Event(), anyio.Event()
+
+
+class Link:
+    """A server's connections, one after the other.
+
+    Args:
+        folder: The working folder of the tools; a program of the server's starts there.
+        elicit: Who answers the server's questions; nobody, and then the server is told so.
+    """
+
+    def __init__(self, name: str, config: ServerConfig, folder: Path, elicit: Elicit | None = None) -> None:
+        self.name, self.config, self._folder, self._elicit = name, config, folder, elicit
+        self._current: Connection | None = None
+        self._asked, self._closed = anyio.Event(), False
+
+    async def own(self) -> None:
+        """Hold the connections that are asked for. This task owns them; it ends when the link is closed."""
+        while not self._closed:
+            await self._asked.wait()
+            self._asked = anyio.Event()
+            if self._current is not None and not self._closed:
+                await self._hold(self._current)
+
+    async def connection(self) -> Connection:
+        """The live connection, or a new one. A stop of the caller leaves it alone.
+
+        Raises:
+            ToolFatal: There is none to be had.
+        """
+        current = self._current
+        if current is None or current.closing.is_set():
+            if current is not None:
+                await current.gone.wait()  # never a second process beside the first
+            if self._current is current:
+                self._current = Connection()
+                self._asked.set()
+            current = self._current
+        if current is None or self._closed:
+            raise ToolFatal(self.label, "it was closed")
+        await current.ready.wait()
+        if current.session is None:
+            raise ToolFatal(self.label, current.problem or "it was closed") from current.error
+        return current
+
+    def drop(self, connection: Connection) -> None:
+        """Have a connection ended that is of no more use."""
+        connection.closing.set()
+
+    def close(self) -> None:
+        """Have everything ended; `own` returns when it has."""
+        self._closed = True
+        self._asked.set()
+        if self._current is not None:
+            self._current.closing.set()
+
+    @property
+    def label(self) -> str:
+        return f"MCP server {self.name}"
+
+    async def _hold(self, current: Connection) -> None:
+        try:
+            await self._connected(current)
+        except Exception as error:  # boundary: whatever the SDK raises ends this connection, and nothing else
+            if isinstance(error, Stop) and current_cause() is not None:
+                raise
+            current.error, current.problem = error, _join(_text(error), current.problem)
+        finally:
+            current.closing.set()
+            current.ready.set()
+            current.gone.set()
+
+    async def _connected(self, current: Connection) -> None:
+        """Connect, tell the waiting, and stay until the connection is to end or has been lost."""
+        seconds = self.config.options.connect_seconds
+        late = ConnectTimeout(seconds, f"connectSeconds of the MCP server {self.name}")
+        with Scope() as whole:
+            whole.limit(anyio.current_time() + seconds, late)
+            async with self._client(current) as client:
+                current.tools = await _all_tools(client)
+                whole.limit(math.inf, late)
+                current.session = client.session
+                current.ready.set()
+                await current.closing.wait()
+                whole.limit(anyio.current_time() + LEAVE_SECONDS, DeadlinePassed(LEAVE_SECONDS))
+
+    def _client(self, current: Connection) -> Client:
+        from mcp.client import Client
+        from mcp_types import ElicitRequestParams, ElicitResult, Implementation
+
+        elicit = self._elicit
+
+        async def ask(_context: Any, params: ElicitRequestParams) -> ElicitResult:
+            assert elicit is not None, "without it the server was told that nobody answers"  # noqa: S101 - for the type checker
+            return await answer(elicit, self.name, params)
+
+        return Client(
+            self._transport(current),
+            client_info=Implementation(name="heaveto", version=version("heaveto")),
+            elicitation_callback=None if elicit is None else ask,
+            cache=None,
+        )
+
+    def _transport(self, current: Connection) -> AbstractAsyncContextManager[Streams]:
+        if isinstance(self.config, HttpServer):
+            return http_transport(self.config)
+        return self._program(self.config, current)
+
+    @asynccontextmanager
+    async def _program(self, config: StdioServer, current: Connection) -> AsyncIterator[Streams]:
+        env = child_environment(config.env)
+        process = ServerProcess([config.command, *config.args], self._folder / config.cwd, env)
+        try:
+            async with process_transport(process, current.closing) as streams:
+                yield streams
+        finally:
+            current.problem = process.describe_end()
+
+
+async def _all_tools(client: Client) -> list[Tool]:
+    """Every page of the server's list.
+
+    Raises:
+        ToolError: It has no end.
+    """
+    found: list[Tool] = []
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        found.extend(page.tools)
+        if len(found) > MAX_TOOLS:
+            break
+        if (cursor := page.next_cursor) is None:
+            return found
+    raise ToolError(f"its list of tools has no end, or more than {MAX_TOOLS} tools")
+
+
+def _text(error: Exception) -> str:
+    """What went wrong in a connection, without the groups and layers around it."""
+    leaves = [each for each in walk(error) if not isinstance(each, BaseExceptionGroup)]
+    best = next((each for each in leaves if isinstance(each, (Stop, ToolError, ConfigError))), leaves[0])
+    return str(best).rstrip(".") or type(best).__name__
+
+
+def _join(*texts: str) -> str:
+    return "; ".join(text for text in texts if text)
