@@ -216,16 +216,16 @@ async def process_transport(process: ServerProcess, lost: anyio.Event) -> AsyncI
     from mcp.shared.message import SessionMessage
 
     incoming, messages = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-    try:
-        with outside_the_loop():
+    with outside_the_loop():
+        try:
             async with tasks() as group, messages, incoming:
                 group.start_soon(_receive, process, incoming, lost)
                 group.start_soon(process.watch)
                 yield messages, Outgoing(partial(_send, process), process.aclose_input)
                 group.scope.cancel(Cancelled("the connection is closed"))
-    finally:
-        await finish(LEAVE_SECONDS + TERM_SECONDS + 4 * KILL_SECONDS, process.stop)
-        process.close()
+        finally:
+            await finish(LEAVE_SECONDS + TERM_SECONDS + 4 * KILL_SECONDS, process.stop)
+            process.close()
 
 
 async def _send(process: ServerProcess, message: SessionMessage) -> None:

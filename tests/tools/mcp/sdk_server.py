@@ -1,0 +1,83 @@
+"""A server written with the official SDK: `python sdk_server.py` over stdio, `python sdk_server.py http` over HTTP.
+
+Over HTTP it prints its port. What its slow tool goes through is written to the file that SEEN names.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import uvicorn
+from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel, Field
+
+server = MCPServer("sdk")
+
+
+def saw(what: str) -> None:
+    with Path(os.environ["SEEN"]).open("a") as seen:
+        print(what, file=seen, flush=True)
+
+
+@server.tool(annotations=ToolAnnotations(read_only_hint=True))
+def add(a: Annotated[int, Field(description="The first number.")], b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@server.tool()
+async def slow(seconds: float, ctx: Context) -> str:
+    """Take some time."""
+    saw("began")
+    try:
+        await ctx.report_progress(1, 2, "halfway")
+        await anyio.sleep(seconds)
+    except BaseException:
+        saw("cancelled")
+        raise
+    return "slept"
+
+
+@server.tool()
+def fail() -> str:
+    """Go wrong."""
+    raise ToolError("no such note")
+
+
+@server.tool()
+def crash() -> str:
+    """End the server."""
+    os._exit(3)
+
+
+class Sure(BaseModel):
+    sure: bool
+
+
+@server.tool()
+async def delete_all(ctx: Context) -> str:
+    """Ask, then delete."""
+    asked = await ctx.elicit("Really delete everything?", Sure)
+    return "deleted" if asked.action == "accept" and asked.data.sure else "left as it was"
+
+
+def serve_http() -> None:
+    listening = socket.socket()
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listening.bind(("127.0.0.1", int((*sys.argv, 0)[2])))
+    listening.listen()
+    print(listening.getsockname()[1], flush=True)
+    uvicorn.Server(uvicorn.Config(server.streamable_http_app(), log_level="warning")).run(sockets=[listening])
+
+
+if sys.argv[1:2] == ["http"]:
+    serve_http()
+else:
+    server.run()

@@ -1,0 +1,163 @@
+"""Servers written with the official SDK, over stdio and over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from heaveto.causes import Cancelled
+from heaveto.errors import OutcomeUnknown, ToolError, ToolFatal
+from heaveto.scopes import Scope, tasks
+from heaveto.tools import Call
+from heaveto.tools.mcp import HttpServer, McpServers, Question, ServerConfig, StdioServer, open_servers
+from heaveto.tools.mcp.config import ServerOptions
+
+pytest.importorskip("mcp", reason="no mcp")
+pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="no subreaper")]
+
+SCRIPT = str(Path(__file__).with_name("sdk_server.py"))
+TRUSTING = ServerOptions(trust_hints=True)
+
+
+class HttpProcess:
+    """The server over HTTP, in a process of its own."""
+
+    def __init__(self, seen: Path) -> None:
+        environment = {**os.environ, "SEEN": str(seen)}
+        self.process = subprocess.Popen([sys.executable, SCRIPT, "http"], stdout=subprocess.PIPE, text=True, env=environment)
+        assert self.process.stdout is not None
+        self.port = int(self.process.stdout.readline())
+
+    @property
+    def config(self) -> HttpServer:
+        return HttpServer(url=f"http://127.0.0.1:{self.port}/mcp", options=TRUSTING)
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def seen(tmp_path: Path) -> Path:
+    file = tmp_path / "seen"
+    file.touch()
+    return file
+
+
+@pytest.fixture
+def http(seen: Path) -> Iterator[HttpProcess]:
+    process = HttpProcess(seen)
+    yield process
+    process.end()
+
+
+def stdio(seen: Path) -> StdioServer:
+    return StdioServer(command=sys.executable, args=(SCRIPT,), env={"SEEN": str(seen)}, options=TRUSTING)
+
+
+async def call(servers: McpServers, name: str, progress: Callable[[str], None] = lambda _: None, **arguments: Any) -> str:
+    tool = next(each for each in servers.tools if each.name == f"sdk__{name}")
+    return await tool.run(Call(call_id="c1", progress=progress), tool.parse(json.dumps(arguments)))
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    with anyio.fail_after(20):
+        while not condition():
+            await anyio.sleep(0.01)
+
+
+async def go_through(config: ServerConfig, seen: Path) -> None:
+    """List, call, an error, progress, a cancel."""
+    progress: list[str] = []
+    async with open_servers({"sdk": config}) as servers:
+        assert {tool.name: tool.effect for tool in servers.tools} == {
+            **dict.fromkeys(("sdk__slow", "sdk__fail", "sdk__crash", "sdk__delete_all"), "write"),
+            "sdk__add": "read",
+        }
+        assert await call(servers, "add", a=2, b=3) == "5"
+        with pytest.raises(ToolError, match="no such note"):
+            await call(servers, "fail")
+        with pytest.raises(ToolError):
+            await call(servers, "add", a="two", b=3)
+        with Scope(quiet=True) as scope:
+            async with tasks() as group:
+                group.start_soon(lambda: call(servers, "slow", progress.append, seconds=60))
+                await until(lambda: progress == ["halfway"])
+                scope.cancel(Cancelled("changed my mind"))
+        await until(lambda: seen.read_text().split() == ["began", "cancelled"])
+        assert await call(servers, "add", a=1, b=1) == "2"
+
+
+async def test_over_stdio(seen: Path) -> None:
+    await go_through(stdio(seen), seen)
+
+
+async def test_over_http(http: HttpProcess, seen: Path) -> None:
+    await go_through(http.config, seen)
+
+
+async def test_a_crash_in_a_call_is_an_unknown_outcome_over_http_too(http: HttpProcess) -> None:
+    async with open_servers({"sdk": http.config}) as servers:
+        with pytest.raises(OutcomeUnknown, match="MCP server sdk was lost"):
+            await call(servers, "crash")
+        with pytest.raises(ToolFatal, match=f"MCP server sdk: POST http://127.0.0.1:{http.port}/mcp"):
+            await call(servers, "add", a=1, b=1)
+
+
+async def test_a_server_that_was_started_again_is_found_again(http: HttpProcess, seen: Path) -> None:
+    """The old session is unknown to it: nothing of the call has run, and it is made on a new one."""
+    async with open_servers({"sdk": http.config}) as servers:
+        assert await call(servers, "add", a=1, b=1) == "2"
+        os.kill(http.process.pid, signal.SIGKILL)
+        http.process.wait()
+        again = subprocess.Popen(
+            [sys.executable, SCRIPT, "http", str(http.port)], stdout=subprocess.PIPE, env={**os.environ, "SEEN": str(seen)}
+        )
+        try:
+            assert again.stdout is not None
+            again.stdout.readline()
+            assert await call(servers, "add", a=2, b=2) == "4"
+        finally:
+            again.kill()
+            again.communicate()
+
+
+async def test_an_address_without_a_server_is_told(http: HttpProcess) -> None:
+    wrong = HttpServer(url=f"http://127.0.0.1:{http.port}/nothing", options=TRUSTING)
+    with pytest.raises(ToolFatal, match="/nothing: 404 Not Found"):
+        async with open_servers({"sdk": wrong}):
+            pass
+
+
+@pytest.mark.parametrize(("fields", "result"), [({"sure": True}, "deleted"), (None, "left as it was")])
+async def test_a_question_goes_to_whoever_answers(seen: Path, fields: Mapping[str, Any] | None, result: str) -> None:
+    asked: list[Question] = []
+
+    async def elicit(question: Question) -> Mapping[str, Any] | None:
+        asked.append(question)
+        return fields
+
+    async with open_servers({"sdk": stdio(seen)}, elicit=elicit) as servers:
+        assert await call(servers, "delete_all") == result
+    (question,) = asked
+    assert (question.server, question.message) == ("sdk", "Really delete everything?")
+    assert question.schema is not None
+    assert "sure" in question.schema["properties"]
+
+
+async def test_a_question_without_anybody_is_declined_in_words(seen: Path) -> None:
+    async with open_servers({"sdk": stdio(seen)}) as servers:
+        with pytest.raises(ToolError) as caught:
+            await call(servers, "delete_all")
+    print(caught.value)
