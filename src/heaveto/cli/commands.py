@@ -22,6 +22,8 @@ _COMMANDS = {
     "show": ("showing", "Show what happened in a run, step by step."),
     "why": ("showing", "Tell why a run ended."),
     "resolve": ("resolving", "Tell what became of a call whose outcome is not known."),
+    "trust": ("trust", "Trust the MCP servers that a project brings."),
+    "mcp": ("mcp", "Offer the file tools and run_tests of a folder as an MCP server."),
     "demo": ("demo", "Mend a small broken project, without a key."),
     "doctor": ("doctor", "Check what this machine has and lacks."),
 }

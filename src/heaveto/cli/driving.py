@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Awaitable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import anyio
+import click
 import msgspec
 
+from ..causes import Interrupted, Shutdown
 from ..errors import ConfigError
 from ..journal import MemoryStore, Store, open_store
 from ..loop import Outcome
+from ..loop.outcome import exit_status_of
 from ..messages import Limits, Prompt
 from ..models import CallLimits, Model, by_name
 from ..retry import RetryPolicy
@@ -25,6 +28,7 @@ from ..scopes import finish, tasks
 from ..tools import Tool, file_tools, run_tests_tool
 from ..tools.interpreters import is_program
 from .options import Settings
+from .servers import run_servers
 from .watching import show_run, view_for
 
 __all__ = ["command_agent", "drive", "drive_again", "drive_new", "model_by_name"]
@@ -48,8 +52,11 @@ def drive_new(settings: Settings, prompt: Prompt) -> int:
 
     async def whole(signals: Signals) -> int:
         store: Store = MemoryStore() if settings.ephemeral else open_store()
-        agent = command_agent(settings, folder, store)
-        return await _close_after(agent, store, drive(agent.start(prompt, settings=settings.kept()), settings, signals))
+
+        def start(agent: Agent) -> AbstractAsyncContextManager[Run]:
+            return agent.start(prompt, settings=settings.kept())
+
+        return await _drive_agent(settings, folder, store, signals, start)
 
     return anyio.run(whole, _own_signals())
 
@@ -70,9 +77,12 @@ def drive_again(flags: dict[str, Any], run_id: str, say: Prompt | None) -> int:
         settings = Settings.from_flags(flags, kept)
         folder = _folder(settings.folder)
         _check_test_program(settings, folder)
-        agent = command_agent(settings, folder, store)
         limits = _limits(settings, state.limits)
-        return await _close_after(agent, store, drive(agent.reopen(found, limits=limits, say=say), settings, signals))
+
+        def reopen(agent: Agent) -> AbstractAsyncContextManager[Run]:
+            return agent.reopen(found, limits=limits, say=say)
+
+        return await _drive_agent(settings, folder, store, signals, reopen)
 
     return anyio.run(whole, _own_signals())
 
@@ -93,23 +103,33 @@ async def drive(opening: AbstractAsyncContextManager[Run], settings: Settings, s
     return outcome.exit_status
 
 
-async def _close_after(agent: Agent, store: Store, driving: Awaitable[int]) -> int:
+async def _drive_agent(
+    settings: Settings,
+    folder: Path,
+    store: Store,
+    signals: Signals,
+    opening: Callable[[Agent], AbstractAsyncContextManager[Run]],
+) -> int:
+    """Build the agent, with its MCP servers, and see its run to the end; everything is closed behind it."""
     try:
-        return await driving
+        async with run_servers(settings.mcp_config, folder, signals) as tools:
+            agent = command_agent(settings, folder, store, tools)
+            try:
+                return await drive(opening(agent), settings, signals)
+            finally:
+                await finish(CLOSE_SECONDS, agent.aclose)
+    except (Interrupted, Shutdown) as stop:  # while the servers started: there is no run yet
+        click.echo(f"heaveto: {stop}, before the run began", err=True)
+        return exit_status_of(stop)
     finally:
-        await finish(CLOSE_SECONDS, _close, agent, store)
+        await finish(CLOSE_SECONDS, store.aclose)
 
 
-async def _close(agent: Agent, store: Store) -> None:
-    await agent.aclose()
-    await store.aclose()
-
-
-def command_agent(settings: Settings, folder: Path, store: Store) -> Agent:
-    """The agent that the command sets to work: the file tools and run_tests, inside the folder."""
+def command_agent(settings: Settings, folder: Path, store: Store, more: Sequence[Tool] = ()) -> Agent:
+    """The agent that the command sets to work: the file tools and run_tests, inside the folder, and `more`."""
     return Agent(
         model=model_by_name(settings.model, limits=_call_limits(settings)),
-        tools=_tools(settings),
+        tools=[*_tools(settings), *more],
         system=_system_text(folder),
         limits=_limits(settings, Limits(told_as=_LIMIT_FLAGS)),
         store=store,

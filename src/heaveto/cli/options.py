@@ -39,6 +39,7 @@ class Settings:
     output_format: str = "text"
     output_file: str | None = None
     ephemeral: bool = False
+    mcp_config: str | None = None
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any], kept: Mapping[str, Any] | None = None) -> Settings:
@@ -61,7 +62,17 @@ class Settings:
         return {name: value for name, value in asdict(self).items() if name in _KEPT and value is not None}
 
 
-_KEPT = ("model", "test_command", "test_python", "test_seconds", "grace", "idle_seconds", "call_seconds", "attempts")
+_KEPT = (
+    "model",
+    "test_command",
+    "test_python",
+    "test_seconds",
+    "grace",
+    "idle_seconds",
+    "call_seconds",
+    "attempts",
+    "mcp_config",
+)
 
 _ENVIRONMENT = {
     "model": "HEAVETO_MODEL",
@@ -94,6 +105,13 @@ class _Seconds(click.FloatRange):
         return seconds
 
 
+class _File(click.Path):
+    """A file that is found again from another folder, since it is kept with the run."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return os.path.abspath(str(super().convert(value, param, ctx)))
+
+
 _POSITIVE = _Seconds(min=0, min_open=True)
 _NOT_NEGATIVE = _Seconds(min=0)
 _FORMATS = click.Choice(["text", "json", "stream-json"])
@@ -117,6 +135,7 @@ _RUN_OPTIONS = [
     click.option("--call-seconds", type=_POSITIVE, help="The limit of a whole model call; none for one that streams."),
     click.option("--attempts", type=click.IntRange(min=1), help="At a model call that fails in passing; 4."),
     click.option("--grace", type=_NOT_NEGATIVE, help="Seconds that work in flight has after SIGTERM; 7."),
+    click.option("--mcp-config", metavar="FILE", type=_File(), help="An mcpServers file: what they offer are tools too."),
     click.option("--test-command", metavar="COMMAND", help="What run_tests runs, instead of pytest or unittest."),
     click.option("--test-python", metavar="PATH", help="The interpreter that run_tests uses."),
     click.option("--test-seconds", type=_POSITIVE, help="The limit of one test run; 300."),

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from heaveto.causes import Cancelled
 from heaveto.errors import OutcomeUnknown, ToolError, ToolFatal
 from heaveto.scopes import Scope, tasks
 from heaveto.tools import Call
-from heaveto.tools.mcp import HttpServer, McpServers, Question, ServerConfig, StdioServer, open_servers
+from heaveto.tools.mcp import HttpServer, McpServers, ServerConfig, StdioServer, open_servers
 from heaveto.tools.mcp.config import ServerOptions
 
 pytest.importorskip("mcp", reason="no mcp")
@@ -31,9 +30,10 @@ TRUSTING = ServerOptions(trust_hints=True)
 class HttpProcess:
     """The server over HTTP, in a process of its own."""
 
-    def __init__(self, seen: Path) -> None:
+    def __init__(self, seen: Path, port: int = 0) -> None:
         environment = {**os.environ, "SEEN": str(seen)}
-        self.process = subprocess.Popen([sys.executable, SCRIPT, "http"], stdout=subprocess.PIPE, text=True, env=environment)
+        command = [sys.executable, SCRIPT, "http", str(port)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         assert self.process.stdout is not None
         self.port = int(self.process.stdout.readline())
 
@@ -107,57 +107,17 @@ async def test_over_http(http: HttpProcess, seen: Path) -> None:
     await go_through(http.config, seen)
 
 
-async def test_a_crash_in_a_call_is_an_unknown_outcome_over_http_too(http: HttpProcess) -> None:
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # the ends of connections are tried on both in test_mcp_http
+async def test_a_server_that_was_started_again_is_found_again(http: HttpProcess, seen: Path) -> None:
+    """A crash in a call is an unknown outcome; without a server the next is fatal; then its old session is unknown to it."""
     async with open_servers({"sdk": http.config}) as servers:
         with pytest.raises(OutcomeUnknown, match="MCP server sdk was lost"):
             await call(servers, "crash")
+        http.process.wait()
         with pytest.raises(ToolFatal, match=f"MCP server sdk: POST http://127.0.0.1:{http.port}/mcp"):
             await call(servers, "add", a=1, b=1)
-
-
-async def test_a_server_that_was_started_again_is_found_again(http: HttpProcess, seen: Path) -> None:
-    """The old session is unknown to it: nothing of the call has run, and it is made on a new one."""
-    async with open_servers({"sdk": http.config}) as servers:
-        assert await call(servers, "add", a=1, b=1) == "2"
-        os.kill(http.process.pid, signal.SIGKILL)
-        http.process.wait()
-        again = subprocess.Popen(
-            [sys.executable, SCRIPT, "http", str(http.port)], stdout=subprocess.PIPE, env={**os.environ, "SEEN": str(seen)}
-        )
+        again = HttpProcess(seen, http.port)
         try:
-            assert again.stdout is not None
-            again.stdout.readline()
             assert await call(servers, "add", a=2, b=2) == "4"
         finally:
-            again.kill()
-            again.communicate()
-
-
-async def test_an_address_without_a_server_is_told(http: HttpProcess) -> None:
-    wrong = HttpServer(url=f"http://127.0.0.1:{http.port}/nothing", options=TRUSTING)
-    with pytest.raises(ToolFatal, match="/nothing: 404 Not Found"):
-        async with open_servers({"sdk": wrong}):
-            pass
-
-
-@pytest.mark.parametrize(("fields", "result"), [({"sure": True}, "deleted"), (None, "left as it was")])
-async def test_a_question_goes_to_whoever_answers(seen: Path, fields: Mapping[str, Any] | None, result: str) -> None:
-    asked: list[Question] = []
-
-    async def elicit(question: Question) -> Mapping[str, Any] | None:
-        asked.append(question)
-        return fields
-
-    async with open_servers({"sdk": stdio(seen)}, elicit=elicit) as servers:
-        assert await call(servers, "delete_all") == result
-    (question,) = asked
-    assert (question.server, question.message) == ("sdk", "Really delete everything?")
-    assert question.schema is not None
-    assert "sure" in question.schema["properties"]
-
-
-async def test_a_question_without_anybody_is_declined_in_words(seen: Path) -> None:
-    async with open_servers({"sdk": stdio(seen)}) as servers:
-        with pytest.raises(ToolError) as caught:
-            await call(servers, "delete_all")
-    print(caught.value)
+            again.end()

@@ -109,16 +109,6 @@ def parse_servers(
     return {name: server for name, server in named.items() if server is not None}
 
 
-def raw_entries(path: Path) -> dict[str, Any]:
-    """The servers as they are written, by name; for what is to be shown and trusted.
-
-    Raises:
-        ConfigError: When it is no such file.
-    """
-    node = _Node(str(path), "$", _read_json(path), {}).field("mcpServers")
-    return {} if node is None else {name: each.value for name, each in node.items().items()}
-
-
 def _read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text("utf-8"))

@@ -120,7 +120,7 @@ class Link:
         except Exception as error:  # boundary: whatever the SDK raises ends this connection, and nothing else
             if isinstance(error, Stop) and current_cause() is not None:
                 raise
-            current.error, current.problem = error, _join(_text(error), current.problem)
+            current.error, current.problem = error, _join(_text(error, current.problem), current.problem)
         finally:
             current.closing.set()
             current.ready.set()
@@ -146,7 +146,7 @@ class Link:
 
         elicit = self._elicit
 
-        async def ask(_context: Any, params: ElicitRequestParams) -> ElicitResult:
+        async def ask(context: Any, params: ElicitRequestParams) -> ElicitResult:  # noqa: ARG001 - the SDK names it
             assert elicit is not None, "without it the server was told that nobody answers"  # noqa: S101 - for the type checker
             return await answer(elicit, self.name, params)
 
@@ -191,10 +191,15 @@ async def _all_tools(client: Client) -> list[Tool]:
     raise ToolError(f"its list of tools has no end, or more than {MAX_TOOLS} tools")
 
 
-def _text(error: Exception) -> str:
-    """What went wrong in a connection, without the groups and layers around it."""
+def _text(error: Exception, known: str) -> str:
+    """What went wrong in a connection, without the groups and layers around it; nothing where `known` says it better."""
+    from mcp import MCPError
+    from mcp_types import CONNECTION_CLOSED
+
     leaves = [each for each in walk(error) if not isinstance(each, BaseExceptionGroup)]
     best = next((each for each in leaves if isinstance(each, (Stop, ToolError, ConfigError))), leaves[0])
+    if known and isinstance(best, MCPError) and best.code == CONNECTION_CLOSED:
+        return ""
     return str(best).rstrip(".") or type(best).__name__
 
 

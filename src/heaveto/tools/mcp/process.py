@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from ...errors import ToolError
 from ...scopes import Scope, finish, outside_the_loop, tasks
 from ..processes.output import BoundedOutput
 from ..processes.process import LAUNCHER, WHY_NOT
-from .streams import Outgoing
+from .streams import CHUNK_BYTES, Outgoing, TakeLine, deliver, encode, read_lines, read_some
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ServerProcess", "process_transport"]
 
-CHUNK_BYTES = 65536
-MAX_LINE_BYTES = 32_000_000  # of one message; a server that sends more than that without a line break is broken
 MAX_ERROR_BYTES = 4_000  # of its standard error, for the text that says why it ended
 LEAVE_SECONDS = 2.0  # from the end of its input until it is told to end; the protocol gives it that
 TERM_SECONDS = 2.0
@@ -106,21 +104,9 @@ class ServerProcess:
         except OSError as error:
             raise anyio.BrokenResourceError from error
 
-    async def read_lines(self, take: Callable[[bytes], Awaitable[None]]) -> None:
-        """Give each line of the server's output to `take`, until it ends.
-
-        Raises:
-            ToolError: A line is longer than any message.
-        """
-        rest = bytearray()
-        while chunk := await _read(self._output):
-            *lines, tail = chunk.split(b"\n")
-            for line in lines:
-                await take(bytes(rest) + line)
-                rest.clear()
-            rest += tail
-            if len(rest) > MAX_LINE_BYTES:
-                raise ToolError(f"it sent a line of more than {MAX_LINE_BYTES:,} bytes")
+    async def read(self, take: TakeLine) -> None:
+        """Give each line of the server's output to `take`, until it ends."""
+        await read_lines(self._output, take)
         self._fell_silent = True
 
     async def watch(self) -> None:
@@ -194,7 +180,7 @@ class ServerProcess:
             group.scope.cancel(Cancelled("the server has ended"))
 
     async def _await_end(self) -> None:
-        while chunk := await _read(self._status_pipe):
+        while chunk := await read_some(self._status_pipe):
             self._status += chunk
         self._gone.set()
         with contextlib.suppress(BlockingIOError):  # what it said last is in the pipe
@@ -202,7 +188,7 @@ class ServerProcess:
                 self.errors.add(chunk)
 
     async def _keep(self, descriptor: int, keep: Callable[[bytes], Any]) -> None:
-        while chunk := await _read(descriptor):
+        while chunk := await read_some(descriptor):
             keep(chunk)
 
 
@@ -229,29 +215,14 @@ async def process_transport(process: ServerProcess, lost: anyio.Event) -> AsyncI
 
 
 async def _send(process: ServerProcess, message: SessionMessage) -> None:
-    text: str = message.message.model_dump_json(by_alias=True, exclude_unset=True)
-    await process.send(text.encode() + b"\n")
+    await process.send(encode(message))
 
 
 async def _receive(
     process: ServerProcess, incoming: MemoryObjectSendStream[SessionMessage | Exception], lost: anyio.Event
 ) -> None:
-    from mcp.shared.message import SessionMessage
-    from mcp_types import jsonrpc_message_adapter
-
-    async def take(line: bytes) -> None:
-        if not line.strip():
-            return
-        try:
-            message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-        except ValueError:
-            process.stray.add(line + b"\n")  # many a server prints there; it is told when something goes wrong
-            return
-        with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody listens any more
-            await incoming.send(SessionMessage(message))
-
     async with incoming:
-        await process.read_lines(take)
+        await process.read(partial(deliver, incoming, process.stray.add))
         lost.set()
 
 
@@ -267,13 +238,3 @@ def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
     reading.callback(os.close, ends[0])
     writing.callback(os.close, ends[1])
     return ends
-
-
-async def _read(descriptor: int) -> bytes:
-    """What there is to read, once there is something; empty at the end."""
-    while True:
-        await anyio.wait_readable(descriptor)
-        try:
-            return os.read(descriptor, CHUNK_BYTES)
-        except BlockingIOError:  # woken for nothing
-            continue

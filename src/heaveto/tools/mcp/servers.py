@@ -16,7 +16,7 @@ from .link import Link
 from .questions import Elicit
 from .tools import McpTool
 
-__all__ = ["McpServers", "open_servers"]
+__all__ = ["McpServers", "check_installed", "open_servers"]
 
 
 class McpServers:
@@ -70,7 +70,7 @@ async def open_servers(
         ConfigError: The SDK is not installed.
         ToolFatal: A server did not start or answer in time.
     """
-    _check_installed()
+    check_installed()
     where = Path(os.path.abspath(folder))  # noqa: ASYNC240
     opened = McpServers([Link(name, config, where, elicit) for name, config in servers.items()])
     async with tasks() as group:
@@ -79,6 +79,7 @@ async def open_servers(
         opened.close()
 
 
-def _check_installed() -> None:
+def check_installed() -> None:
+    """Refuse to begin without the SDK."""
     if importlib.util.find_spec("mcp") is None:
         raise ConfigError("MCP servers need the official SDK", 'pip install "heaveto[mcp]"')

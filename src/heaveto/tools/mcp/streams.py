@@ -1,9 +1,10 @@
-"""What goes out to a server: a cancellation with our cause, and whether a call has left."""
+"""Messages as lines, and what goes out to a server: a cancellation with our cause, and whether a call has left."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
@@ -11,14 +12,31 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import anyio
 
 from ...causes import StoppedFromOutside
+from ...errors import ToolError
 from ...scopes import current_cause
 
 if TYPE_CHECKING:
+    from anyio.streams.memory import MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
 
-__all__ = ["Departure", "Outgoing", "Streams", "departing"]
+__all__ = [
+    "CHUNK_BYTES",
+    "Departure",
+    "Outgoing",
+    "Streams",
+    "TakeLine",
+    "deliver",
+    "departing",
+    "encode",
+    "read_lines",
+    "read_some",
+]
 
 Streams: TypeAlias = Any  # the SDK's pair of a read and a write stream
+TakeLine: TypeAlias = Callable[[bytes], Awaitable[None]]
+
+CHUNK_BYTES = 65536  # what a pipe holds
+MAX_LINE_BYTES = 32_000_000  # of one message; who sends more than that without a line break is broken
 
 CANCELLED = "notifications/cancelled"
 
@@ -83,3 +101,53 @@ def give_reason(item: SessionMessage) -> None:
     message = item.message
     if getattr(message, "method", "") == CANCELLED and isinstance(params := getattr(message, "params", None), dict):
         params["reason"] = str(current_cause() or StoppedFromOutside())
+
+
+def encode(item: SessionMessage) -> bytes:
+    """A message as a line."""
+    return item.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+
+
+async def deliver(
+    incoming: MemoryObjectSendStream[SessionMessage | Exception], stray: Callable[[bytes], object], line: bytes
+) -> None:
+    """Hand a line to the SDK as a message; to `stray` what is none, since many a program prints on its standard output."""
+    from mcp.shared.message import SessionMessage
+    from mcp_types import jsonrpc_message_adapter
+
+    if not line.strip():
+        return
+    try:
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        stray(line + b"\n")
+        return
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody listens any more
+        await incoming.send(SessionMessage(message))
+
+
+async def read_lines(descriptor: int, take: TakeLine) -> None:
+    """Give each line to `take`, until there are no more.
+
+    Raises:
+        ToolError: A line is longer than any message.
+    """
+    rest = bytearray()
+    while chunk := await read_some(descriptor):
+        *lines, tail = chunk.split(b"\n")
+        for line in lines:
+            await take(bytes(rest) + line)
+            rest.clear()
+        rest += tail
+        if len(rest) > MAX_LINE_BYTES:
+            raise ToolError(f"it sent a line of more than {MAX_LINE_BYTES:,} bytes")
+
+
+async def read_some(descriptor: int) -> bytes:
+    """What there is to read, once there is something; empty at the end."""
+    while True:
+        await anyio.wait_readable(descriptor)
+        try:
+            return os.read(descriptor, CHUNK_BYTES)
+        except BlockingIOError:  # woken for nothing
+            continue
