@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heaveto.errors import APIError, BadReply, BadToolCall, EmptyReply, IncompleteStream, ProviderFailed
+from heaveto.errors import APIError, BadReply, EmptyReply, IncompleteStream, ProviderFailed
 from heaveto.messages import (
     AssistantMessage,
     CallDelta,
@@ -24,6 +24,7 @@ from heaveto.messages import (
     UserMessage,
 )
 from heaveto.models import Request, ToolSpec
+from heaveto.models.call_ids import fitting_name
 from heaveto.models.chat import ChatDecoder, ChatEncoder
 from heaveto.models.json_bytes import without_strays
 
@@ -89,9 +90,13 @@ def test_an_id_that_came_before_gets_a_new_one() -> None:
     assert "functions.f:0" not in ids
 
 
-def test_a_call_without_a_name_cannot_be_used() -> None:
-    with pytest.raises(BadToolCall):
-        calls_of(call_part(index=0, id="a", arguments="{}"))
+def test_a_call_without_a_name_is_a_call_and_goes_back_with_a_name_that_the_api_takes() -> None:
+    reply = decode(event(call_part(index=0, id="a", arguments="{}")), event(finish="tool_calls"))
+    assert reply.message.tool_calls == (ToolCall("a", "", "{}"),)
+    (message,) = body(reply.message)["messages"]
+    assert message["tool_calls"][0]["function"] == {"name": "_", "arguments": "{}"}
+    (odd,) = body(AssistantMessage(tool_calls=(ToolCall("a", "functions.read file", "{}"),)))["messages"]
+    assert odd["tool_calls"][0]["function"]["name"] == "functions_read_file"
 
 
 @pytest.mark.parametrize("finish", ["length", "content_filter"])
@@ -317,7 +322,11 @@ def test_a_servers_own_decoder_reads_what_was_meant(messages: list[Message]) -> 
             assert sent["tool_call_id"] == message.call_id
         if isinstance(message, AssistantMessage):
             got = [(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in sent.get("tool_calls", [])]
-            assert got == [(call.id, without_strays(call.name), call.arguments) for call in message.tool_calls]
+            assert got == [(call.id, fitting_name(call.name), call.arguments) for call in message.tool_calls]
+
+
+def with_fitting_names(calls: list[Any]) -> list[Any]:
+    return [{**call, "function": {**call["function"], "name": fitting_name(call["function"]["name"])}} for call in calls]
 
 
 @given(any_text.filter(lambda text: bool(without_strays(text))), st.lists(calls, max_size=3, unique_by=lambda call: call.id))
@@ -330,5 +339,5 @@ def test_a_reply_comes_back_in_the_next_request_as_it_came(text: str, calls: lis
     assert back == {
         "role": "assistant",
         "content": without_strays(text),
-        **({"tool_calls": without_strays(sent)} if calls else {}),
+        **({"tool_calls": with_fitting_names(sent)} if calls else {}),
     }

@@ -279,10 +279,11 @@ def test_what_filtered_a_reply_is_told() -> None:
     assert (reply.finish, reply.native_finish, reply.refusal) == ("filtered", "BLOCKLIST", "No.")
 
 
-def test_a_call_without_a_name_cannot_be_used() -> None:
+def test_a_call_without_a_name_is_a_call_and_goes_back_with_a_name_that_the_api_takes() -> None:
     for part in ({"functionCall": {"args": {}}}, {"functionCall": "f"}):
-        with pytest.raises(BadToolCall):
-            decode(chunk(part, finish="STOP"))
+        reply = decode(chunk(part, finish="STOP"))
+        assert [(call.name, call.arguments) for call in reply.message.tool_calls] == [("", "{}")]
+        assert b'"name":"_"' in encoder().encode(Request(transcript=Transcript([reply.message])))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heaveto.errors import AgentError, APIError, BadToolCall, OutputFiltered, ProviderFailed
+from heaveto.errors import AgentError, APIError, OutputFiltered, ProviderFailed
 from heaveto.messages import (
     AssistantMessage,
     CallDelta,
@@ -327,9 +327,10 @@ def test_a_cut_reply_has_no_call_to_run(reason: str) -> None:
     assert reply.finish in ("truncated", "refused", "incomplete", "filtered")
 
 
-def test_a_call_without_a_name_cannot_be_used() -> None:
-    with pytest.raises(BadToolCall):
-        decode(block(0, {"type": "tool_use", "id": "t1"}), end("tool_use"))
+def test_a_call_without_a_name_is_a_call_and_goes_back_with_a_name_that_the_api_takes() -> None:
+    reply = decode(block(0, {"type": "tool_use", "id": "t1"}), end("tool_use"))
+    assert reply.message.tool_calls == (ToolCall("t1", "", "{}"),)
+    assert b'"name":"_"' in encoder().encode(Request(transcript=Transcript([reply.message])))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heaveto.errors import AgentError, APIError, BadToolCall, OutputFiltered, ProviderFailed
+from heaveto.errors import AgentError, APIError, OutputFiltered, ProviderFailed
 from heaveto.messages import (
     AssistantMessage,
     CallDelta,
@@ -267,9 +267,10 @@ def test_a_cut_reply_has_no_call_to_run(reason: str | None, finish: str) -> None
     assert (reply.message.tool_calls, reply.finish, reply.native_finish) == ((), finish, reason or "incomplete")
 
 
-def test_a_call_without_a_name_cannot_be_used() -> None:
-    with pytest.raises(BadToolCall):
-        decode(whole(0, {"type": "function_call", "call_id": "c1"}), end())
+def test_a_call_without_a_name_is_a_call_and_goes_back_with_a_name_that_the_api_takes() -> None:
+    reply = decode(whole(0, {"type": "function_call", "call_id": "c1"}), end())
+    assert reply.message.tool_calls == (ToolCall("c1", "", "{}"),)
+    assert b'"name":"_"' in encoder().encode(Request(transcript=Transcript([reply.message])))
 
 
 @pytest.mark.parametrize(

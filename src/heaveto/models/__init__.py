@@ -8,8 +8,8 @@ its time limits; `exchange.py` HTTP as the clients see it, `httpx_exchange.py` o
 `recording.py` exchanges in files, `recorded_requests.py` where two differ; `dialect.py` what the client
 needs to know of an API; `chat/` the codec of chat completions, `anthropic_messages/` of Messages,
 `responses/` of OpenAI's Responses, `gemini_content/` of Gemini's generateContent; `decoder.py`, `sse.py`,
-`inputs.py`, `json_bytes.py`, `call_ids.py`, `error_bodies.py` and `prices.py` what every dialect needs. Another
-dialect is another package beside them.
+`inputs.py`, `figures.py`, `json_bytes.py`, `call_ids.py`, `error_bodies.py` and `prices.py` what every dialect needs.
+Another dialect is another package beside them.
 
 Only the protocol is loaded with this package; all else with its first use.
 """

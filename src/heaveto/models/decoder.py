@@ -5,6 +5,8 @@ The rules of this file:
   kept, the deltas before it are handed out, and `finish` raises it.
 - What ended without the reply's own end is incomplete, whatever came.
 - A call can be run only when the reply ended well: in any other reply there are none.
+- A call without a name, and figures that cannot be true, spoil no reply that was paid for: the model is told that there is
+  no such tool, and the figures are unknown.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ..errors import AgentError, APIError, BadReply, BadToolCall, EmptyReply, IncompleteStream, ProviderFailed
+from ..errors import AgentError, APIError, BadReply, EmptyReply, IncompleteStream, ProviderFailed
 from ..messages import Delta, Finish, ReasoningDelta, Reply, TextDelta, Usage
 from .error_bodies import ErrorBody, page_title, read_error
 from .json_bytes import decode
@@ -106,7 +108,6 @@ class ReplyDecoder(ABC):
             ProviderFailed: It reported one of its own partway through.
             IncompleteStream: The bytes ended before the reply did.
             EmptyReply, BadReply: There was nothing that could be used.
-            BadToolCall: A call has no name.
         """
         self.close()
         if self._error is not None:
@@ -117,8 +118,6 @@ class ReplyDecoder(ABC):
         reply = self.so_far(finish, taken)
         if finish != "tool_calls":
             return msgspec.structs.replace(reply, message=msgspec.structs.replace(reply.message, tool_calls=()))
-        if not all(call.name for call in reply.message.tool_calls):
-            raise BadToolCall("it has no name")
         return reply
 
     @abstractmethod

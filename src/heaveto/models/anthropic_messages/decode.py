@@ -21,7 +21,7 @@ from ..json_bytes import decode
 from ..sse import Event
 from .blocks import Blocks
 from .usage import merge_usage, to_usage
-from .wire import BlockDelta, WireEvent, WireUsage, event_decoder
+from .wire import BlockDelta, WireEvent, event_decoder
 
 __all__ = ["MessagesDecoder"]
 
@@ -54,7 +54,7 @@ class MessagesDecoder(ReplyDecoder):
     def __init__(self, *, stream: bool, provider: str = "the model") -> None:
         super().__init__(stream=stream, provider=provider)
         self._blocks = Blocks()
-        self._wire_usage: WireUsage | None = None
+        self._reported: dict[str, Any] = {}
         self._explanation = ""
         self.stop_reason = ""
 
@@ -145,7 +145,7 @@ class MessagesDecoder(ReplyDecoder):
 
     # --- parts of a message ---
 
-    def _take_head(self, message_id: str | None, model: str | None, usage: WireUsage | None) -> None:
+    def _take_head(self, message_id: str | None, model: str | None, usage: Any) -> None:
         self.id, self.model = message_id or "", model or ""
         if usage is not None:
             self._take_usage(usage, counted=False)
@@ -183,11 +183,12 @@ class MessagesDecoder(ReplyDecoder):
         if isinstance(said, str):
             self._explanation = said
 
-    def _take_usage(self, usage: WireUsage, *, counted: bool) -> None:
-        self._wire_usage = merge_usage(self._wire_usage, usage)
-        self.usage, self.counted = to_usage(self._wire_usage), counted
-        self.billed_output_tokens = self.usage.output_tokens
+    def _take_usage(self, report: Any, *, counted: bool) -> None:
         self.contents += 1
+        merged = merge_usage(self._reported, report)
+        if merged is not None and (usage := to_usage(merged)) is not None:
+            self._reported, self.usage, self.counted = merged, usage, counted
+            self.billed_output_tokens = usage.output_tokens
 
     # --- errors ---
 

@@ -9,17 +9,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["BlockDelta", "WireEvent", "WireUsage", "event_decoder"]
-
-
-class WireUsage(msgspec.Struct, gc=False):
-    """`input_tokens` leaves out what was read from or written to the cache."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
-    output_tokens_details: dict[str, Any] | None = None
+__all__ = ["BlockDelta", "WireEvent", "event_decoder"]
 
 
 class BlockDelta(msgspec.Struct, gc=False):
@@ -38,7 +28,7 @@ class BlockDelta(msgspec.Struct, gc=False):
 class WireMessage(msgspec.Struct, gc=False):
     id: str | None = None
     model: str | None = None
-    usage: WireUsage | None = None
+    usage: Any = None
 
 
 class WireEvent(msgspec.Struct, gc=False):
@@ -49,7 +39,7 @@ class WireEvent(msgspec.Struct, gc=False):
     index: int | None = None
     content_block: dict[str, Any] | None = None
     delta: BlockDelta | None = None
-    usage: WireUsage | None = None
+    usage: Any = None
     error: Any = None
     # of a whole body
     id: str | None = None

@@ -19,7 +19,7 @@ from ..sse import Event
 from .calls import CallsUnderWay
 from .reasoning import ReasoningDetails, split_content
 from .usage import billed_output_tokens, to_usage
-from .wire import Choice, Chunk, Part, WireUsage, chunk_decoder
+from .wire import Choice, Chunk, Part, chunk_decoder
 
 __all__ = ["ChatDecoder"]
 
@@ -181,7 +181,8 @@ class ChatDecoder(ReplyDecoder):
         if part.reasoning_details:
             self.contents += 1
 
-    def _take_usage(self, usage: WireUsage) -> None:
-        self.usage, self.counted = to_usage(usage), True
-        self.billed_output_tokens = billed_output_tokens(usage)
+    def _take_usage(self, report: Any) -> None:
         self.contents += 1
+        if (usage := to_usage(report)) is not None:
+            self.usage, self.counted = usage, True
+            self.billed_output_tokens = billed_output_tokens(report)

@@ -2,7 +2,8 @@
 
 The rules of this file:
 - What an API wants back (signed reasoning, say) goes back to the provider that sent it, as it came, and to no other.
-- No text breaks a request: lone surrogates become U+FFFD, arguments that are not a JSON object are wrapped into one.
+- No text breaks a request: lone surrogates become U+FFFD, names are made to fit, arguments that are not a JSON object are
+  wrapped into one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...messages import AssistantMessage, File, Image, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from ..call_ids import fitting_name
 from ..inputs import Takes, as_data_url, words_for
 from ..json_bytes import encode, is_object
 from ..protocol import Request, ToolSpec
@@ -101,7 +103,7 @@ def _call(call: ToolCall, extra: Any) -> dict[str, Any]:
     arguments = call.arguments or "{}"
     if not is_object(arguments):  # some APIs parse them and refuse the whole conversation
         arguments = encode({"not_json": arguments}).decode()
-    data = {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+    data = {"id": call.id, "type": "function", "function": {"name": fitting_name(call.name), "arguments": arguments}}
     return data if extra is None else {**data, "extra_content": extra}
 
 

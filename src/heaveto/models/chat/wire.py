@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 import msgspec
 
-__all__ = ["CallPart", "Choice", "Chunk", "Part", "WireUsage", "chunk_decoder"]
+__all__ = ["CallPart", "Choice", "Chunk", "Part", "chunk_decoder"]
 
 
 class FunctionPart(msgspec.Struct, gc=False):
@@ -48,28 +47,8 @@ class Choice(msgspec.Struct, gc=False):
     error: Any = None
 
 
-class InputDetails(msgspec.Struct, gc=False):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None  # OpenRouter
-
-
-class OutputDetails(msgspec.Struct, gc=False):
-    reasoning_tokens: int | None = None
-
-
-class WireUsage(msgspec.Struct, gc=False):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    total_tokens: int | None = None
-    prompt_tokens_details: InputDetails | None = None
-    completion_tokens_details: OutputDetails | None = None
-    prompt_cache_hit_tokens: int | None = None  # DeepSeek
-    cached_tokens: int | None = None  # Moonshot
-    cost: Decimal | dict[str, Any] | None = None  # OpenRouter, Perplexity
-
-
 class GroqPart(msgspec.Struct, gc=False):
-    usage: WireUsage | None = None
+    usage: Any = None
     error: Any = None
 
 
@@ -79,7 +58,7 @@ class Chunk(msgspec.Struct, gc=False):
     id: str | int | None = None
     model: str | None = None
     choices: list[Choice] | None = None
-    usage: WireUsage | None = None
+    usage: Any = None
     error: Any = None
     x_groq: GroqPart | None = None
 

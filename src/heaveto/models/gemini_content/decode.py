@@ -128,11 +128,15 @@ class GeminiDecoder(ReplyDecoder):
             if chunk.prompt_feedback is not None:
                 self._take_feedback(chunk.prompt_feedback)
         if chunk.usage_metadata is not None:
-            self.usage, self.counted = to_usage(chunk.usage_metadata), self.ended or not self._stream
-            self.billed_output_tokens = self.usage.output_tokens
-            self.contents += 1
+            self._take_usage(chunk.usage_metadata)
         if chunk.error:
             self._fail(self._from_api(read_error_object({"error": chunk.error}), midway=midway))
+
+    def _take_usage(self, report: Any) -> None:
+        self.contents += 1
+        if (usage := to_usage(report)) is not None:
+            self.usage, self.counted = usage, self.ended or not self._stream
+            self.billed_output_tokens = usage.output_tokens
 
     def _take_candidate(self, candidate: Candidate) -> None:
         for part in (candidate.content and candidate.content.parts) or ():

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Candidate", "Chunk", "PromptFeedback", "WireUsage", "chunk_decoder"]
+__all__ = ["Candidate", "Chunk", "PromptFeedback", "chunk_decoder"]
 
 
 class Content(msgspec.Struct, gc=False):
@@ -28,22 +28,12 @@ class PromptFeedback(msgspec.Struct, gc=False, rename="camel"):
     block_reason_message: str | None = None
 
 
-class WireUsage(msgspec.Struct, gc=False, rename="camel"):
-    """The prompt has the cached tokens in it; thoughts and the results of the API's own tools stand beside the rest."""
-
-    prompt_token_count: int | None = None
-    cached_content_token_count: int | None = None
-    tool_use_prompt_token_count: int | None = None
-    candidates_token_count: int | None = None
-    thoughts_token_count: int | None = None
-
-
 class Chunk(msgspec.Struct, gc=False, rename="camel"):
     """One event of a stream, or a whole body."""
 
     candidates: list[Candidate] | None = None
     prompt_feedback: PromptFeedback | None = None
-    usage_metadata: WireUsage | None = None
+    usage_metadata: Any = None
     model_version: str | None = None
     response_id: str | None = None
     error: Any = None

@@ -173,8 +173,8 @@ class ResponsesDecoder(ReplyDecoder):
     def _take_end(self, response: WireResponse, status: str) -> None:
         self._take_head(response)
         self._hand_out(self._items.complete_all(response.output or []))
-        if response.usage is not None:
-            self.usage, self.counted = to_usage(response.usage), True
+        if (usage := to_usage(response.usage)) is not None:
+            self.usage, self.counted = usage, True
             self.billed_output_tokens = self.usage.output_tokens
         details = response.incomplete_details
         self.stop_reason = (status == "incomplete" and details and details.reason) or status

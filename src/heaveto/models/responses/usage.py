@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ...messages import Usage
-from .wire import WireUsage
+from ..figures import Figures
 
 __all__ = ["to_usage"]
 
 
-def to_usage(usage: WireUsage) -> Usage:
-    """The API's figures as they are."""
-    inputs, outputs = usage.input_tokens_details, usage.output_tokens_details
-    return Usage(
-        input_tokens=usage.input_tokens or 0,
-        output_tokens=usage.output_tokens or 0,
-        cached_input_tokens=(inputs and inputs.cached_tokens) or 0,
-        cache_write_tokens=(inputs and inputs.cache_write_tokens) or 0,
-        reasoning_tokens=(outputs and outputs.reasoning_tokens) or 0,
+def to_usage(report: Any) -> Usage | None:
+    """The API's figures as they are, the cached ones in the input and the reasoning in the output; None for absurd ones."""
+    figures = Figures(report)
+    return figures.usage(
+        inputs=figures.tokens("input_tokens"),
+        outputs=figures.tokens("output_tokens"),
+        cached=figures.part("input_tokens_details.cached_tokens"),
+        written=figures.part("input_tokens_details.cache_write_tokens"),
+        reasoning=figures.part("output_tokens_details.reasoning_tokens"),
     )

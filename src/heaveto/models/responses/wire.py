@@ -10,25 +10,7 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["WireEvent", "WireResponse", "WireUsage", "body_decoder", "event_decoder"]
-
-
-class InputDetails(msgspec.Struct, gc=False):
-    cached_tokens: int | None = None
-    cache_write_tokens: int | None = None
-
-
-class OutputDetails(msgspec.Struct, gc=False):
-    reasoning_tokens: int | None = None
-
-
-class WireUsage(msgspec.Struct, gc=False):
-    """`input_tokens` has the cached ones in it, `output_tokens` those of the reasoning."""
-
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    input_tokens_details: InputDetails | None = None
-    output_tokens_details: OutputDetails | None = None
+__all__ = ["WireEvent", "WireResponse", "body_decoder", "event_decoder"]
 
 
 class IncompleteDetails(msgspec.Struct, gc=False):
@@ -42,7 +24,7 @@ class WireResponse(msgspec.Struct, gc=False):
     model: str | None = None
     status: str | None = None
     output: list[dict[str, Any]] | None = None
-    usage: WireUsage | None = None
+    usage: Any = None
     error: Any = None
     incomplete_details: IncompleteDetails | None = None
 
