@@ -117,6 +117,19 @@ async def test_an_error_in_it_and_one_in_the_stopped_block_both_come_out() -> No
     assert {type(each) for each in caught.value.exceptions} == {RuntimeError, ValueError}
 
 
+async def test_both_come_out_also_when_the_block_is_left_before_any_await() -> None:
+    def break_too(cause: Stop) -> None:
+        raise RuntimeError("in the callback")
+
+    with pytest.raises(ExceptionGroup, match=r"^a stopped block and its callback failed") as caught, Scope() as scope:
+        async with on_stop(break_too):
+            scope.cancel(Cancelled("stop"))
+            raise ValueError("in the block")
+    assert [type(each) for each in caught.value.exceptions] == [RuntimeError, ValueError]
+    assert str(caught.value) == "a stopped block and its callback failed (2 sub-exceptions)"
+    assert caught.value.__cause__ is caught.value.exceptions[0]
+
+
 async def test_it_is_called_although_the_stopped_block_is_left_by_an_error() -> None:
     heard: list[Stop] = []
     with pytest.raises(ValueError, match="in the block"), Scope(1):

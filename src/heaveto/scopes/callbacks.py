@@ -82,7 +82,7 @@ def _run_beside(attached: StopCallback, cause: Stop, error: BaseException) -> No
         attached._run(cause)
     except Exception as failed:
         if _is_cancellation(error):
-            raise
+            raise  # alone, since the cancellation is no failure
         raise BaseExceptionGroup("a stopped block and its callback failed", [failed, error]) from failed
 
 
