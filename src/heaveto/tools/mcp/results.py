@@ -1,9 +1,13 @@
-"""What a server's tool returned, as the text that the model reads."""
+"""What a server's tool returned, as what the model reads."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from ...messages import Image, Part
 from ..results import to_text
 
 if TYPE_CHECKING:
@@ -13,32 +17,57 @@ __all__ = ["result_text"]
 
 
 def result_text(result: CallToolResult) -> str:
-    """The result's parts one below the other, within the limit of any result; structured content where there is no text."""
-    shown = [_shown(block) for block in result.content]
+    """The result's parts in their order, within the limits of any result; structured content where there is no text."""
+    parts = [_part(block) for block in result.content]
     if result.structured_content is not None and not any(block.type == "text" for block in result.content):
-        shown.append(to_text(result.structured_content))
-    return to_text("\n".join(shown) if shown else None)
+        parts.append(to_text(result.structured_content))
+    joined = list(_joined(parts))
+    if not joined:
+        return to_text(None)
+    return to_text(joined if any(isinstance(each, Image) for each in joined) else joined[0])
 
 
-def _shown(block: Any) -> str:
+def _joined(parts: Iterable[Part]) -> Iterable[Part]:
+    """The parts with neighbouring texts made one, a line each."""
+    texts: list[str] = []
+    for part in parts:
+        if isinstance(part, str):
+            texts.append(part)
+            continue
+        if texts:
+            yield "\n".join(texts)
+            texts = []
+        yield part
+    if texts:
+        yield "\n".join(texts)
+
+
+def _part(block: Any) -> Part:
     match block.type:
         case "text":
             return str(block.text)
-        case "image" | "audio":
-            return f"[{block.type}, {block.mime_type}, {_size(block.data)}: not shown]"
+        case "image":
+            return _image(block.data, block.mime_type)
+        case "audio":
+            return _named("audio", block.mime_type, block.data)
         case "resource_link":
             return f"[{block.name}: {block.uri}]"
+        case "resource" if hasattr(block.resource, "text"):
+            return f"[{block.resource.uri}]\n{block.resource.text}"
         case "resource":
-            return _resource(block.resource)
+            return _named(block.resource.uri, block.resource.mime_type or "binary", block.resource.blob)
         case other:  # what a later protocol brings
             return f"[{other}: not shown]"
 
 
-def _resource(resource: Any) -> str:
-    if hasattr(resource, "text"):
-        return f"[{resource.uri}]\n{resource.text}"
-    return f"[{resource.uri}, {resource.mime_type or 'binary'}, {_size(resource.blob)}: not shown]"
+def _image(data: str, media_type: str) -> Part:
+    """The picture; its name only, when it is none that the model APIs take."""
+    try:
+        return Image(base64.b64decode(data, validate=True))  # its bytes say what it is, not the server
+    except (ValueError, binascii.Error):
+        return _named("image", media_type, data)
 
 
-def _size(base64: str) -> str:
-    return f"{len(base64) * 3 // 4 - base64[-2:].count('='):,} bytes"
+def _named(what: str, media_type: str, data: str) -> str:
+    size = len(data) * 3 // 4 - data[-2:].count("=")
+    return f"[{what}, {media_type}, {size:,} bytes: not shown]"
