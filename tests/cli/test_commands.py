@@ -127,6 +127,18 @@ def test_a_call_for_which_there_are_no_tokens_is_not_made(heaveto: Any, project:
     assert finished.end["why"].startswith("token budget reached: used 0 of 9 (--max-tokens), and the next call may use ")
 
 
+def test_why_a_run_ended_is_the_same_on_the_terminal_and_in_json(heaveto: Any, project: Path) -> None:
+    ended = heaveto("run", "-m", "offline", "-C", str(project), "--max-turns", "0", "--json", "fix it").end
+    text, data = heaveto("why").out, json.loads(heaveto("why", "--json").out)
+    assert data["why"] == ended["why"]
+    assert f"stopped at a limit after 0 turns, {seconds_text(ended['seconds'])}: {ended['why']}" in text
+    assert f"  where: {data['where']}\n" in text
+    assert data["where"] == "turn 1, at its model call"
+    assert "  when: " in text
+    assert data["ended_at"] > 1_700_000_000
+    assert [link["code"] for link in data["chain"]] == ["max_turns"]
+
+
 # --- texts ----------------------------------------------------------------------------------------------------------
 
 

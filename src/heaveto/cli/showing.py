@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import datetime
 from typing import Any, TypeVar
 
 import click
@@ -92,37 +93,55 @@ async def _read(store: Any, run_id: str) -> list[tuple[int, float, Any]]:
 @click.option("--json", "as_json", is_flag=True, help="As JSON, with the chain of causes.")
 def why_command(run_id: str, as_json: bool) -> None:
     """Tell why a run ended. RUN is its name or the beginning of it; by default the last one."""
-    from ..runs import read_state
-    from .texts import closing_lines, printable
+    from ..journal.records import RunFinished
+    from .texts import closing_lines
 
-    async def read(store: Any) -> Any:
-        return await read_state(store, await store.find(run_id))
-
-    state = reading(read)
-    finished = state.finished
-    if finished is None:
+    entries = reading(lambda store: _read(store, run_id))
+    run_id, finished = entries[0][2].run_id, entries[-1][2]
+    if not isinstance(finished, RunFinished):
         text = "it has no end in the journal: it is under way, or its process was killed"
-        click.echo(json.dumps({"run_id": state.run_id, "why": text}) if as_json else f"{state.run_id}: {text}")
-        click.echo(f"  resume: heaveto resume {state.run_id}", err=as_json)
+        click.echo(json.dumps({"run_id": run_id, "why": text}) if as_json else f"{run_id}: {text}")
+        click.echo(f"  resume: heaveto resume {run_id}", err=as_json)
         return
+    told = _look_back(entries)
     if as_json:
-        data = {"run_id": state.run_id, "outcome": finished.outcome, "why": finished.why, "cause": finished.cause}
+        data = {"run_id": run_id, "outcome": finished.outcome, "why": finished.why, "cause": finished.cause, **told}
         click.echo(json.dumps(data))
         return
-    for line in closing_lines(finished, state.run_id):
+    for line in (*closing_lines(finished, run_id), *_told_lines(told)):
         click.echo(line)
-    for depth, cause in enumerate(_chain(finished.cause), 1):
-        click.echo(printable(f"{'  ' * depth}because: {cause['text']} [{cause['code']}]"))
 
 
-def _chain(cause: dict[str, Any] | None) -> list[dict[str, Any]]:
-    chain: list[dict[str, Any]] = []
-    inner = cause and cause.get("cause")
-    while inner:
-        if inner["text"] not in [each["text"] for each in chain]:
-            chain.append(inner)
-        inner = inner.get("cause")
-    return chain
+def _look_back(entries: Sequence[tuple[int, float, Any]]) -> dict[str, Any]:
+    """When and where the run ended, whose limit passed, and the chain of causes."""
+    from ..loop.looking_back import cause_chain, limit_owner, place_of_end
+
+    _, at, finished = entries[-1]
+    chain = cause_chain(finished.cause)
+    answered = finished.outcome == "answered"
+    return {
+        "ended_at": at,
+        "where": "" if answered else place_of_end(record for _, _, record in entries[:-1]),
+        "limit_of": limit_owner(chain),
+        "chain": [{"code": link.code, "text": link.text, "notes": list(link.notes)} for link in chain],
+    }
+
+
+def _told_lines(told: dict[str, Any]) -> Iterator[str]:
+    from .texts import printable
+
+    ended = datetime.fromtimestamp(told["ended_at"]).astimezone()
+    yield f"  when: {ended.isoformat(' ', 'seconds')} ({_age(told['ended_at'])})"
+    if told["where"]:
+        yield printable(f"  where: {told['where']}")
+    if told["limit_of"]:
+        yield f"  the limit is that of {told['limit_of']}"
+    for depth, link in enumerate(told["chain"]):
+        indent = "  " * (depth + 1)
+        if depth:
+            yield printable(f"{indent}because: {link['text']} [{link['code']}]")
+        for note in link["notes"]:
+            yield printable(f"{indent}  {note}")
 
 
 def reading(read: Callable[[Any], Awaitable[T]]) -> T:

@@ -214,13 +214,25 @@ def why(subject: Outcome | BaseException | None) -> str:
 
 
 def describe(error: BaseException) -> str:
-    """An error as a path from the outside in, without repeats."""
+    """An error as a path from the outside in, without repeats. Ours has its inner ones in its own text."""
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(dict.fromkeys(describe(each) for each in branches(error)))
     if isinstance(error, Described):
         return str(error)
-    text = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    return f"unexpected error: {text}"
+    return f"unexpected error: {_path(error)}"
+
+
+def _path(error: BaseException) -> str:
+    """Somebody else's error, and what it was raised from as far as that says something new."""
+    path, seen = "", set[int]()
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        seen.add(id(each))
+        if not path or str(each) not in path:
+            text = f"{type(each).__name__}: {each}" if str(each) and not isinstance(each, Described) else str(each)
+            path += f"{': ' if path else ''}{text or type(each).__name__}"
+        each = each.__cause__
+    return path
 
 
 def _advice(error: BaseException) -> str:
