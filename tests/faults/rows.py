@@ -114,8 +114,7 @@ def in_doubt(points: tuple[str, ...], **fault: Any) -> Cells:
 FINISH = {reason: chunk(delta={}, finish_reason=reason) for reason in ("length", "content_filter", "stop")}
 REFUSAL = chunk(delta={"refusal": "I cannot help with that"}) + FINISH["stop"]
 MIDWAY = b'data: {"error":{"message":"the engine died","code":500}}\n\n'
-NO_NAME = {"index": 0, "id": "c1", "function": {"arguments": "{}"}}
-NAMELESS = chunk(delta={"tool_calls": [NO_NAME]}, finish_reason="tool_calls")
+MALFORMED = b'data: {"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL","content":{}}]}\n\n'
 ENDLESS = chunk(delta={"content": "x" * 8_000_001})
 BROKEN = errors.TransportFailed("POST", "http://localhost/v1", "the connection broke")
 LOCKED = errors.JournalBusy("journal.db", "process 7")
@@ -174,7 +173,7 @@ _LIMITS = [
 ]
 _REPLIES = [
     Row("BadReply (endless)", errors.BadReply, ends("bad_reply", 1, ("first byte", "mid-call"), says=ENDLESS)),
-    Row("BadToolCall", errors.BadToolCall, ends("bad_tool_call", 1, ("first byte",), says=NAMELESS)),
+    Row("BadToolCall (Gemini)", errors.BadToolCall, ends("bad_tool_call", 1, ("first byte",), says=MALFORMED, google=True)),
     Row(
         "OutputTruncated",
         errors.OutputTruncated,

@@ -22,7 +22,7 @@ from heaveto.errors import APIError, GaveUp
 from heaveto.journal import MemoryStore, Summary
 from heaveto.loop import Outcome
 from heaveto.messages import AssistantMessage, Limits, ToolMessage
-from heaveto.models import CallLimits, HTTPRequest, compatible, fallback
+from heaveto.models import CallLimits, HTTPRequest, compatible, fallback, gemini
 from heaveto.retry import RetryPolicy
 from heaveto.runs import Agent, Run, read_records
 from heaveto.scopes import RateLimit, Slots, check_stop, deadline, loop_waker
@@ -59,6 +59,7 @@ class Fault:
         asked: What the model asks for instead of the scene's own call.
         denied: What whoever approves says.
         nobody: Nobody approves.
+        google: The API is Gemini's, which says itself that a call cannot be read.
         two: The model is one of two that stand in for one another.
     """
 
@@ -76,6 +77,7 @@ class Fault:
     asked: tuple[str, str] | None = None
     denied: str | None = None
     nobody: bool = False
+    google: bool = False
     two: bool = False
 
 
@@ -191,6 +193,8 @@ class Scene:
         return scripted(calls(self.fault.asked or ("send", {}), ("look", {})), "fine")
 
     def remote(self, name: str) -> Any:
+        if self.fault.google:
+            return gemini("gemini-2.5-flash", key="k", exchange=PointExchange(self), price=(1, 1))
         return compatible(
             name, base_url="http://localhost/v1", provider=name, exchange=PointExchange(self), limits=self.fault.call_limits,
             price=(1, 1), rate=self.rate,
