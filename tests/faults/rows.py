@@ -29,6 +29,7 @@ POINTS = (
 )
 TOOL_POINTS = ("tool not begun", "tool", "thread", "process")
 WAITS = POINTS[1:-2]  # where time passes
+CUT_SHORT = tuple(point for point in WAITS if point != "retry")  # a wait beyond the time left is not begun
 STREAM_POINTS = ("first byte", "mid-text", "mid-call", "between chunks")
 WHOLE_EVENTS = ("first byte", "mid-call", "between chunks")  # where what the server says next is an event of its own
 SAVING = ("before a turn", "saving", "final answer")
@@ -131,8 +132,8 @@ _STOPS = [
     Row("StoppedFromOutside", StoppedFromOutside, ends("stopped_from_outside", 5, ("before a turn", *WAITS), native=True)),
     Row("Shutdown (SIGTERM)", Shutdown, stops(Shutdown("SIGTERM"), 143)),
     Row("Shutdown (SIGHUP)", Shutdown, stops(Shutdown("SIGHUP"), 129)),
-    Row("DeadlinePassed (the program's)", causes.DeadlinePassed, ends("deadline_passed", 5, WAITS, outer=True)),
-    Row("RunDeadline", errors.RunDeadline, ends("run_deadline", 3, WAITS, limits=Limits(seconds=LIMIT))),
+    Row("DeadlinePassed (the program's)", causes.DeadlinePassed, ends("deadline_passed", 5, CUT_SHORT, outer=True)),
+    Row("RunDeadline", errors.RunDeadline, ends("run_deadline", 3, CUT_SHORT, limits=Limits(seconds=LIMIT))),
     Row(
         "CallTimeout",
         causes.CallTimeout,
@@ -204,6 +205,11 @@ _SERVERS = [
         },
     ),
     Row("GaveUp (too long a wait)", errors.GaveUp, given_up("api_error", ("retry",), retry_after=10_800.0)),
+    Row(
+        "GaveUp (beyond the time left)",
+        errors.GaveUp,
+        given_up("api_error", ("retry",), limits=Limits(seconds=LIMIT)),
+    ),
     Row("NoneAnswered", errors.NoneAnswered, given_up("none_answered", ("connecting", "headers"), raised=BROKEN, two=True)),
 ]
 _TOOLS = [
