@@ -104,8 +104,8 @@ class Scope:
         stop, self._over = self._latch(), True
         if self._moving is not None:
             self._moving.close()
-        stopping = stop and (stop.order == PASSED or self.native.cancel_called)  # asyncio's has not noticed a deadline yet
-        if stop and stopping and error is not None and not _is_a_stop(error):
+        # The native scope alone may not know yet that the deadline has passed: asyncio's does not look, Trio's does.
+        if stop and (stop.order == PASSED or self.native.cancel_called) and error is not None and not _is_a_stop(error):
             error.add_note(f"while stopping: {stop.cause}")  # an error in the clean-up does not hide the cause
         swallowed = bool(self.native.__exit__(kind, error, traceback))
         if stop and self.native.cancelled_caught and not self._quiet:
