@@ -143,13 +143,14 @@ async def test_a_stopped_waiter_says_so_and_the_next_one_is_served() -> None:
         got.append((await budget.reserve("c", usd(1), usd(2))).amount.usd)
 
     scope = Scope()
-    async with tasks() as group:
-        group.start_soon(big, scope)
-        await anyio.sleep(0.1)
-        group.start_soon(small)
-        await anyio.sleep(0.1)
-        assert got == []
-        scope.cancel(Cancelled("enough"))
+    with deadline(60):  # who is forgotten would wait for ever
+        async with tasks() as group:
+            group.start_soon(big, scope)
+            await anyio.sleep(0.1)
+            group.start_soon(small)
+            await anyio.sleep(0.1)
+            assert got == []
+            scope.cancel(Cancelled("enough"))
     assert got == [2]
     held.settle(Amount())
     assert budget.statistics().waiting == 0
