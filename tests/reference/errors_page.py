@@ -61,7 +61,7 @@ def _section(cls: type[Described]) -> str:
     facts = [
         f"trying again can help: {AGAIN[error.retryable]}",
         f"exit status {EXIT_STATUS[kind]} ({kind})",
-        f"a {_parents(cls)}",
+        f"of the kind {_parents(cls)}",
     ]
     lines = [f"### `{cls.code}`", "", f"`{cls.__name__}({_fields(cls)})`", "", sentence(cls), "", f"    {error}", ""]
     if told != str(error):
