@@ -13,7 +13,7 @@ DEVELOPING = $(VENV)/.developing
 SDKS = $(VENV)/sdks
 CODE = src tests benchmarks
 
-.PHONY: help install demo test lint reference pydantics faults stops loops wire bytes fuzz crashes mutants bench bench-repair sdk clean
+.PHONY: help install demo test lint reference pydantics faults stops loops wire bytes fuzz crashes mutants mcp bench bench-repair sdk clean
 
 help:
 	@echo "make demo          repair a small broken project, without a key and without the network"
@@ -29,6 +29,7 @@ help:
 	@echo "make fuzz          a million odd inputs for the splitter and each codec"
 	@echo "make crashes       processes killed around every journal write and every effect, and what becomes of their runs"
 	@echo "make mutants       the ground floor broken in small ways, one at a time: its tests must notice"
+	@echo "make mcp           MCP servers from npm: called, stopped, killed, started again"
 	@echo "make bench         speed and memory beside a bare loop"
 	@echo "make sdk           a model call's CPU beside the official SDKs"
 	@echo "make bench-repair  how many broken projects the offline model repairs"
@@ -108,10 +109,18 @@ bench: $(DEVELOPING)
 	$(BIN)/python benchmarks/scopes.py $(ARGS)
 	$(BIN)/python benchmarks/speed.py $(ARGS)
 	$(BIN)/python benchmarks/stops.py
+	$(BIN)/python benchmarks/tools.py
 
 # The SDKs are used by nothing else, so they are not in the environment of the tests.
 sdk: $(SDKS)/.installed
 	$(BIN)/python benchmarks/sdk.py --sdks $(SDKS) $(ARGS)
+
+# Servers of other people's, which npm installs into a folder that is removed again.
+mcp: $(DEVELOPING)
+	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
+	npm install --prefix "$$folder" --no-audit --no-fund --loglevel=error \
+	  @modelcontextprotocol/server-everything @modelcontextprotocol/server-filesystem && \
+	HEAVETO_MCP_SERVERS="$$folder" $(BIN)/python -m pytest -q tests/tools/mcp/npm_servers.py $(ARGS)
 
 bench-repair: $(INSTALLED)
 	$(BIN)/python benchmarks/repair/run.py $(ARGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ from .streams import Departure, departing
 if TYPE_CHECKING:
     from mcp import MCPError
     from mcp_types import CallToolResult, ElicitRequest, InputRequiredResult, InputResponses, Tool
+    from pydantic import TypeAdapter
 
     from .questions import Elicit
 
@@ -130,19 +132,17 @@ class McpTool:
         answers: InputResponses | None,
         state: str | None,
     ) -> CallToolResult | InputRequiredResult:
-        from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult, InputRequiredResult
-        from pydantic import TypeAdapter
+        from mcp_types import CallToolRequest, CallToolRequestParams
 
         params = CallToolRequestParams(
             name=self._offered.name, arguments=dict(arguments), input_responses=answers, request_state=state
         )
-        kinds: TypeAdapter[CallToolResult | InputRequiredResult] = TypeAdapter(CallToolResult | InputRequiredResult)
         assert connection.session is not None, "it was ready"  # noqa: S101 - for the type checker
 
         async def tell(progress: float, total: float | None, message: str | None) -> None:
             call.progress(_progress_text(progress, total, message))
 
-        return await connection.session.send_request(CallToolRequest(params=params), kinds, progress_callback=tell)
+        return await connection.session.send_request(CallToolRequest(params=params), _results(), progress_callback=tell)
 
     async def _answer(self, request: ElicitRequest | Any) -> Any:
         from mcp_types import ElicitRequest
@@ -173,6 +173,15 @@ class McpTool:
         if is_dead:
             return ToolFatal(self._link.label, connection.problem or error.message)
         return ToolError(f"{why}; nothing is lost by trying again")
+
+
+@functools.cache
+def _results() -> TypeAdapter[CallToolResult | InputRequiredResult]:
+    """What a call may end in; made once, since that takes longer than a call."""
+    from mcp_types import CallToolResult, InputRequiredResult
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(CallToolResult | InputRequiredResult)
 
 
 def tool_name(server: str, tool: str) -> str:
