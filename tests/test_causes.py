@@ -71,8 +71,8 @@ def value_of(hint: Any) -> Any:
         return "two words"
     if isinstance(hint, types.UnionType):
         return value_of(next(each for each in typing.get_args(hint) if each is not type(None)))
-    assert typing.get_args(hint) == (str,), f"no sample for {hint}"
-    return ("a", "b")
+    (kind,) = typing.get_args(hint)
+    return ("a", "b") if kind is str else (value_of(kind),)
 
 
 @pytest.fixture(
@@ -87,9 +87,14 @@ def error(request: pytest.FixtureRequest) -> Described:
 
 def look_of(error: BaseException) -> tuple[Any, ...]:
     """All that one can see of an error; errors in its fields likewise."""
-    fields = tuple(look_of(field) if isinstance(field, BaseException) else field for field in error.args)
-    public = {name: value for name, value in vars(error).items() if not isinstance(value, BaseException)}
-    return type(error), fields, public, str(error)
+    public = {name: look_of_field(value) for name, value in vars(error).items()}
+    return type(error), look_of_field(error.args), public, str(error)
+
+
+def look_of_field(field: Any) -> Any:
+    if isinstance(field, BaseException):
+        return look_of(field)
+    return tuple(map(look_of_field, field)) if isinstance(field, tuple) else field
 
 
 def test_both_trees_are_here() -> None:
