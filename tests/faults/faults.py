@@ -7,6 +7,8 @@ a cell comes out otherwise than the table says.
 from __future__ import annotations
 
 import argparse
+import importlib.util
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +33,7 @@ the cells is in the test suite. Rows are causes and errors, columns points of a 
 
 A cell has the exit status and what the history looks like (a letter, below), and the code where it is not the row's. What
 ended the run is in the journal with the same exit status; each call has exactly one answer, or is pending. Points that do
-not exist yet (compaction, MCP servers) have no column.
+not exist yet (compaction) have no column.
 """
 SHORT = {
     "before a turn": "turn",
@@ -59,6 +61,7 @@ POINT_TEXTS = {
     "tool": "an async tool runs",
     "thread": "a sync tool runs in its thread",
     "process": "a tool waits for a process",
+    "MCP": "an MCP server of its own process does the call",
     "saving": "the reply and the marker of its call are being written",
     "final answer": "the end of the run is being written",
 }
@@ -123,7 +126,9 @@ def main() -> int:
     began = time.monotonic()
     rows = [row for row in ROWS if row.name.startswith(chosen.row)]
     backends: tuple[Backend, ...] = ("asyncio", "trio")
-    wrong = [check(row, point, backend) for backend in backends for row in rows for point in row.cells]
+    left_out = "" if importlib.util.find_spec("mcp") else "MCP"
+    cells = [(row, point) for row in rows for point in row.cells if point != left_out]
+    wrong = [check(row, point, backend) for backend in backends for row, point in cells]
     wrong += [] if chosen.row else [run_opening(each) for each in OPENING]
     print("\n".join(table()))
     problems = [each for each in wrong if each is not None]
@@ -131,10 +136,11 @@ def main() -> int:
         print(f"wrong: {problem}")
     few = f", fewer than {LEAST_ROWS} rows" if not chosen.row and len(rows) < LEAST_ROWS else ""
     verdict = f"{len(problems)} wrong" if problems else "all right"
-    cells = sum(len(row.cells) for row in rows)
     seconds = time.monotonic() - began
-    print(f"faults: {len(rows)} rows, {cells} cells, {len(wrong)} runs in {seconds:.0f} s, {verdict}{few}")
-    return 1 if problems or few else 0
+    print(f"faults: {len(rows)} rows, {len(cells)} cells, {len(wrong)} runs in {seconds:.0f} s, {verdict}{few}")
+    if left_out:
+        print("left out: no mcp")
+    return 1 if problems or few or (left_out and os.environ.get("CI")) else 0
 
 
 if __name__ == "__main__":

@@ -24,12 +24,12 @@ __all__ = ["HISTORIES", "POINTS", "ROWS", "Row"]
 POINTS = (
     "before a turn",
     *("limiter", "connecting", "headers", "first byte", "mid-text", "mid-call", "between chunks", "retry"),
-    *("approval", "tool not begun", "slot", "tool", "thread", "process"),
+    *("approval", "tool not begun", "slot", "tool", "thread", "process", "MCP"),
     *("saving", "final answer"),
 )
 TOOL_POINTS = ("tool not begun", "tool", "thread", "process")
 WAITS = POINTS[1:-2]  # where time passes
-CUT_SHORT = tuple(point for point in WAITS if point != "retry")  # a wait beyond the time left is not begun
+CUT_SHORT = tuple(point for point in WAITS if point not in ("retry", "MCP"))  # a wait beyond the time left is not begun
 STREAM_POINTS = ("first byte", "mid-text", "mid-call", "between chunks")
 WHOLE_EVENTS = ("first byte", "mid-call", "between chunks")  # where what the server says next is an event of its own
 SAVING = ("before a turn", "saving", "final answer")
@@ -60,7 +60,7 @@ LEFT = {
     "before a turn": SEEN,
     **dict.fromkeys(("limiter", *MODEL_POINTS, "retry"), TASK),
     **dict.fromkeys(("approval", "tool not begun", "slot"), NOT_RUN),
-    **dict.fromkeys(("tool", "thread", "process"), CUT),
+    **dict.fromkeys(("tool", "thread", "process", "MCP"), CUT),
     "saving": NOT_RUN,
     "final answer": TASK,
 }
@@ -218,9 +218,23 @@ _TOOLS = [
         errors.ToolFatal,
         ends("tool_fatal", 1, RAISING, left=dict.fromkeys(RAISING, "send fatal?, look not_run"), raised=FATAL),
     ),
-    Row("ToolError", errors.ToolError, goes_on("send tool_error", RAISING, raised=errors.ToolError("no such address"))),
+    Row(
+        "ToolError",
+        errors.ToolError,
+        {
+            **goes_on("send tool_error", RAISING, raised=errors.ToolError("no such address")),
+            **goes_on("send tool_error", ("MCP",), asked=("raw__fail", "{}")),
+        },
+    ),
     Row("UnknownTool", errors.UnknownTool, goes_on("sned tool_error", ("tool not begun",), asked=("sned", "{}"))),
-    Row("BadArguments", errors.BadArguments, goes_on("send tool_error", ("tool not begun",), asked=("send", '{"too": 1}'))),
+    Row(
+        "BadArguments",
+        errors.BadArguments,
+        {
+            **goes_on("send tool_error", ("tool not begun",), asked=("send", '{"too": 1}')),
+            **goes_on("send tool_error", ("MCP",), asked=("raw__echo", "{}")),
+        },
+    ),
     Row("ToolCrashed", errors.ToolCrashed, goes_on("send crashed", ("approval", *RAISING), raised=KeyError("subject"))),
     Row(
         "Denied",
@@ -235,7 +249,11 @@ _TOOLS = [
         errors.ApprovalNeeded,
         ends("approval_needed", 4, ("approval",), left={"approval": OPEN}, nobody=True),
     ),
-    Row("OutcomeUnknown", errors.OutcomeUnknown, in_doubt(("tool", "thread"), raised=UNSURE)),
+    Row(
+        "OutcomeUnknown",
+        errors.OutcomeUnknown,
+        {**in_doubt(("tool", "thread"), raised=UNSURE), **in_doubt(("MCP",), asked=("raw__crash", "{}"))},
+    ),
     Row(
         "NotEnoughTime",
         errors.NotEnoughTime,

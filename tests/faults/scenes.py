@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
@@ -32,6 +33,8 @@ from heaveto.tools import Call, tool
 from heaveto.tools.processes import run_process
 
 __all__ = ["Fault", "Result", "run_cell"]
+
+RAW_SERVER = Path(__file__).parents[1] / "tools" / "mcp" / "raw_server.py"
 
 LIMIT = 0.05  # of what is limited; fake time, but while a thread or a process is out, where it is as long in reality
 GRACE = 0.05
@@ -101,6 +104,8 @@ class Scene:
         self.run: Run | None = None
         self.native = anyio.CancelScope()
         self.slots, self.rate = Slots(1), RateLimit(requests=1, per_seconds=36_000)
+        self.served: Sequence[Any] = ()  # an MCP server's tools
+        self.log = Path()  # what it was asked
         self.wake: Callable[[Callable[[], object]], object] | None = None
 
     # --- the fault ---
@@ -123,6 +128,18 @@ class Scene:
     # --- the whole ---
 
     async def play(self) -> Result:
+        if self.point != "MCP":
+            return await self._play()
+        from heaveto.tools.mcp import StdioServer, open_servers
+
+        with tempfile.TemporaryDirectory() as folder:
+            self.log = Path(folder) / "log"
+            server = StdioServer(command=sys.executable, args=("-I", str(RAW_SERVER), str(self.log), "0"))
+            async with open_servers({"raw": server}, folder=Path(folder)) as servers:
+                self.served = servers.tools
+                return await self._play()
+
+    async def _play(self) -> Result:
         store = HookedStore(self)
         agent = self.agent(store)
         outside = deadline(LIMIT) if self.fault.outer else nullcontext()
@@ -148,6 +165,10 @@ class Scene:
             if self.point in ("slot", "limiter", "retry", "process"):
                 await anyio.sleep(POKE if self.point != "process" else LIMIT)
                 self.strike()
+            if self.point == "MCP" and self.fault.asked is None:
+                while '"tools/call"' not in self.log.read_text():
+                    await anyio.sleep(0.01)
+                self.strike()
             await self.run.wait()
 
     async def _check_journal(self, store: HookedStore, outcome: Outcome) -> None:
@@ -169,7 +190,7 @@ class Scene:
         )
         return Agent(
             model=self.model(),
-            tools=[self.send(), self.look()],
+            tools=[self.send(), self.look(), *self.served],
             store=store,
             limits=fault.limits,
             slots=self.slots,
@@ -190,7 +211,8 @@ class Scene:
             return scripted(calls(("look", {})), "fine")
         if self.point == "final answer":
             return scripted("fine")
-        return scripted(calls(self.fault.asked or ("send", {}), ("look", {})), "fine")
+        usual = ("raw__wait", "{}") if self.point == "MCP" else ("send", "{}")
+        return scripted(calls(self.fault.asked or usual, ("look", {})), "fine")
 
     def remote(self, name: str) -> Any:
         if self.fault.google:
@@ -354,7 +376,8 @@ def history_of(outcome: Outcome) -> str:
         if isinstance(message, AssistantMessage):
             for call in message.tool_calls:
                 ending = endings.get(call.id, "open")
-                parts.append(f"{call.name} {ending}{'?' if call.id in pending else ''}")
+                name = "send" if call.name.startswith("raw__") else call.name
+                parts.append(f"{name} {ending}{'?' if call.id in pending else ''}")
     if outcome.kind == "answered":
         parts.append("answer")
     return ", ".join(parts) or "task"
@@ -366,4 +389,6 @@ def run_cell(point: str, fault: Fault, backend: Backend = "asyncio") -> Result:
     async def whole() -> Result:
         return await Scene(point, fault).play()
 
+    if point == "MCP":  # a process of its own, whose answers no fake clock waits for
+        return anyio.run(whole, backend=backend)
     return FakeClock(backend).run(whole)
