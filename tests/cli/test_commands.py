@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from heaveto.cli.texts import call_line, clip, closing_lines, cost_text, event_line, printable, result_line, seconds_text
-from heaveto.journal.records import LimitNear, RunFinished, ToolFinished
-from heaveto.messages import Spend
+from heaveto.cli.transcript import record_lines
+from heaveto.journal.records import LimitNear, LimitsChanged, RunFinished, ToolFinished
+from heaveto.messages import Limits, Spend
 
 
 def test_a_run_in_text_mode(heaveto: Any, project: Path) -> None:
@@ -173,6 +174,14 @@ def test_a_limit_that_is_nearly_used_up_is_told_in_a_line() -> None:
     assert event_line(near) == "  80 % of a limit used: $0.400000 of $0.500000 (--max-usd)"
     near = LimitNear(limit="tokens", percent=95, used=9500, of=10_000, setting="Limits(tokens=...)")
     assert event_line(near) == "  95 % of a limit used: 9,500 of 10,000 tokens (Limits(tokens=...))"
+
+
+def test_a_runs_story_has_its_limits() -> None:
+    changed = LimitsChanged(limits=Limits(turns=50, usd=2, seconds=600, told_as={"usd": "--max-usd"}))
+    assert [*record_lines(changed)] == ["limits changed: 50 turns, $2.000000, 600 s"]
+    assert [*record_lines(LimitsChanged(limits=Limits(turns=None)))] == ["limits changed: none"]
+    near = LimitNear(limit="turns", percent=95, used=48, of=50, setting="--max-turns")
+    assert [*record_lines(near)] == ["  95 % of a limit used: 48 of 50 turns (--max-turns)"]
 
 
 def test_what_is_unknown_is_called_so() -> None:

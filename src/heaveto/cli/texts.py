@@ -7,9 +7,19 @@ import unicodedata
 
 from ..journal.records import DriveStarted, LimitName, LimitNear, Retried, RunFinished, SpentBy, ToolFinished, ToolResolved
 from ..loop.events import Body, ToolProgress, ToolRunning
-from ..messages import Spend
+from ..messages import Limits, Spend
 
-__all__ = ["call_line", "clip", "closing_lines", "cost_text", "event_line", "printable", "result_line", "seconds_text"]
+__all__ = [
+    "call_line",
+    "clip",
+    "closing_lines",
+    "cost_text",
+    "event_line",
+    "limits_text",
+    "printable",
+    "result_line",
+    "seconds_text",
+]
 
 MAX_NAMED = 5  # lines of a list that are named rather than counted
 LINE = 100  # characters of a line that people read at a glance
@@ -53,6 +63,13 @@ def event_line(body: Body) -> str | None:
 def _of_limit(near: LimitNear) -> str:
     before, after, decimals = _FIGURES[near.limit]
     return f"{before}{near.used:,.{decimals}f} of {before}{near.of:,.{decimals}f}{after}"
+
+
+def limits_text(limits: Limits) -> str:
+    """The limits that there are, such as "50 turns, $2.000000"."""
+    there = {name: value for name in _FIGURES if (value := getattr(limits, name)) is not None}
+    shown = [f"{_FIGURES[name][0]}{value:,.{_FIGURES[name][2]}f}{_FIGURES[name][1]}" for name, value in there.items()]
+    return ", ".join(shown) or "none"
 
 
 _FIGURES: dict[LimitName, tuple[str, str, int]] = {

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..journal.records import (
     CallSpent,
     DriveStarted,
+    LimitNear,
     LimitsChanged,
     Record,
     Replied,
@@ -18,7 +19,7 @@ from ..journal.records import (
     ToolResolved,
     ToolStarted,
 )
-from .texts import call_line, clip, closing_lines, printable, seconds_text
+from .texts import call_line, clip, closing_lines, event_line, limits_text, printable, seconds_text
 
 __all__ = ["record_lines"]
 
@@ -38,7 +39,9 @@ def record_lines(record: Record) -> Iterator[str]:
         case Said():
             yield from _indented(record.content, "said: ")
         case LimitsChanged():
-            yield f"limits changed: {record.limits}"
+            yield f"limits changed: {limits_text(record.limits)}"
+        case LimitNear():
+            yield str(event_line(record))
         case Replied():
             yield from _reply_lines(record)
         case Retried():
