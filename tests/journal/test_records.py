@@ -26,6 +26,7 @@ from heaveto.journal.records import (
     RunFinished,
     RunStarted,
     Said,
+    ToolApproved,
     ToolFinished,
     ToolResolved,
     ToolStarted,
@@ -102,6 +103,16 @@ STRATEGIES: dict[type[Any], st.SearchStrategy[Any]] = {
         Retried, turn=counts, attempt=counts, of=counts, wait_seconds=seconds, error=facts, usage=st.none() | usage
     ),
     CallSpent: st.builds(CallSpent, turn=counts, usage=usage, error=facts),
+    ToolApproved: st.builds(
+        ToolApproved,
+        call_id=text,
+        name=text,
+        verdict=st.sampled_from(["approved", "denied"]),
+        identity=text,
+        arguments=st.none() | text,
+        why=text,
+        by=text,
+    ),
     ToolStarted: st.builds(
         ToolStarted, call_id=text, name=text, effect=st.sampled_from(["idempotent", "write"]), key=text, facts=facts
     ),
@@ -185,6 +196,7 @@ def test_the_type_in_the_json_is_the_name_that_people_see() -> None:
         "reply",
         "retry",
         "call.spent",
+        "tool.approved",
         "tool.started",
         "tool.finished",
         "tool.resolved",

@@ -24,6 +24,8 @@ _COMMANDS = {
     "resolve": ("resolving", "Tell what became of a call whose outcome is not known."),
     "trust": ("trust", "Trust the MCP servers that a project brings."),
     "mcp": ("mcp", "Offer the file tools and run_tests of a folder as an MCP server."),
+    "approve": ("approving", "Allow a call that waits for it."),
+    "deny": ("approving", "Refuse a call that waits to be allowed."),
     "demo": ("demo", "Mend a small broken project, without a key."),
     "doctor": ("doctor", "Check what this machine has and lacks."),
 }

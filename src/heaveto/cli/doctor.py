@@ -104,4 +104,11 @@ def _tests_here() -> Iterator[Finding]:
     yield Finding("ok", "tests here", f"run_tests uses {python.path}")
 
 
-_CHECKS: list[Callable[[], Iterator[Finding]]] = [_platform, _journal, _keys, _offline_model, _tests_here]
+def _sandbox() -> Iterator[Finding]:
+    from ..tools import find_sandbox
+
+    box = find_sandbox()
+    yield Finding("lack" if box.name == "none" else "ok", "sandbox", box.text)
+
+
+_CHECKS: list[Callable[[], Iterator[Finding]]] = [_platform, _journal, _keys, _offline_model, _tests_here, _sandbox]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import click
@@ -23,10 +23,13 @@ from ..loop.outcome import exit_status_of
 from ..messages import Limits, Prompt
 from ..models import CallLimits, Model, by_name
 from ..retry import RetryPolicy
-from ..runs import Agent, Run, Signals, read_state
+from ..runs import Agent, Permissions, Run, Signals, read_state
+from ..runs.permissions import Mode
 from ..scopes import finish, tasks
-from ..tools import Tool, file_tools, run_tests_tool
+from ..tools import Sandbox, Tool, command_tools, file_tools, find_sandbox, run_tests_tool
 from ..tools.interpreters import is_program
+from ..tools.sandbox import no_sandbox
+from .asking import asker
 from .options import Settings
 from .servers import run_servers
 from .watching import show_run, view_for
@@ -54,7 +57,8 @@ def drive_new(settings: Settings, prompt: Prompt) -> int:
         store: Store = MemoryStore() if settings.ephemeral else open_store()
 
         def start(agent: Agent) -> AbstractAsyncContextManager[Run]:
-            return agent.start(prompt, settings=settings.kept())
+            kept = {**settings.kept(), "sandbox_in_force": sandbox_for(settings).name}
+            return agent.start(prompt, settings=kept)
 
         return await _drive_agent(settings, folder, store, signals, start)
 
@@ -126,16 +130,19 @@ async def _drive_agent(
 
 
 def command_agent(settings: Settings, folder: Path, store: Store, more: Sequence[Tool] = ()) -> Agent:
-    """The agent that the command sets to work: the file tools and run_tests, inside the folder, and `more`."""
+    """The agent that the command sets to work: the file tools, run_tests and commands, inside the folder, and `more`."""
+    box = sandbox_for(settings)
     return Agent(
         model=model_by_name(settings.model, limits=_call_limits(settings)),
-        tools=[*_tools(settings), *more],
-        system=_system_text(folder),
+        tools=[*_tools(settings, box), *more],
+        system=f"{_system_text(folder)}\n\nCommands: {box.text}.",
         limits=_limits(settings, Limits(told_as=_LIMIT_FLAGS)),
         store=store,
         folder=folder,
         retry=RetryPolicy() if settings.attempts is None else RetryPolicy(attempts=settings.attempts),
         grace_seconds=settings.grace,
+        permit=Permissions(cast(Mode, settings.permission), settings.allow, settings.deny),
+        approve=asker() if settings.output_format == "text" else None,
     )
 
 
@@ -176,10 +183,21 @@ def _call_limits(settings: Settings) -> CallLimits:
     return limits
 
 
-def _tools(settings: Settings) -> list[Tool]:
+def sandbox_for(settings: Settings) -> Sandbox:
+    """What the run's commands are kept in.
+
+    Raises:
+        ConfigError: When one is required and none works.
+    """
+    if settings.sandbox == "off":
+        return no_sandbox()
+    return find_sandbox(network=settings.network, required=settings.sandbox == "require")
+
+
+def _tools(settings: Settings, box: Sandbox) -> list[Tool]:
     seconds = TEST_SECONDS if settings.test_seconds is None else settings.test_seconds
     tests = run_tests_tool(command=settings.test_command, interpreter=settings.test_python, seconds=seconds)
-    return [*file_tools(), tests]
+    return [*file_tools(), tests, *command_tools(sandbox=box)]
 
 
 def _check_test_program(settings: Settings, folder: Path) -> None:

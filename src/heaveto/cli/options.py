@@ -40,6 +40,11 @@ class Settings:
     output_file: str | None = None
     ephemeral: bool = False
     mcp_config: str | None = None
+    permission: str = "accept-edits"
+    allow: Sequence[str] = ()
+    deny: Sequence[str] = ()
+    sandbox: str = "auto"
+    network: bool = False
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any], kept: Mapping[str, Any] | None = None) -> Settings:
@@ -48,7 +53,11 @@ class Settings:
         Raises:
             ConfigError: No model is named anywhere.
         """
-        values = _from_environment() | dict(kept or {}) | {name: value for name, value in flags.items() if value is not None}
+        values = (
+            _from_environment()
+            | dict(kept or {})
+            | {name: value for name, value in flags.items() if value not in (None, ())}
+        )
         if not values.get("model"):
             raise ConfigError(
                 "no model is named",
@@ -72,6 +81,11 @@ _KEPT = (
     "call_seconds",
     "attempts",
     "mcp_config",
+    "permission",
+    "allow",
+    "deny",
+    "sandbox",
+    "network",
 )
 
 _ENVIRONMENT = {
@@ -112,6 +126,8 @@ class _File(click.Path):
         return os.path.abspath(str(super().convert(value, param, ctx)))
 
 
+_MODES = click.Choice(["ask", "accept-edits", "auto", "deny"])
+_SANDBOXES = click.Choice(["auto", "require", "off"])
 _POSITIVE = _Seconds(min=0, min_open=True)
 _NOT_NEGATIVE = _Seconds(min=0)
 _FORMATS = click.Choice(["text", "json", "stream-json"])
@@ -136,6 +152,15 @@ _RUN_OPTIONS = [
     click.option("--attempts", type=click.IntRange(min=1), help="At a model call that fails in passing; 4."),
     click.option("--grace", type=_NOT_NEGATIVE, help="Seconds that work in flight has after SIGTERM; 7."),
     click.option("--mcp-config", metavar="FILE", type=_File(), help="An mcpServers file: what they offer are tools too."),
+    click.option(
+        "--permission",
+        type=_MODES,
+        help="Which calls ask you: all that change something, all but edits and tests, none; or deny.",
+    ),
+    click.option("--allow", multiple=True, default=None, metavar="RULE", help="What may run: run_command(git diff*)."),
+    click.option("--deny", multiple=True, default=None, metavar="RULE", help="What may not: run_command(*sudo*)."),
+    click.option("--sandbox", type=_SANDBOXES, help="What commands are kept in: the best there is; that or nothing; none."),
+    click.option("--network", is_flag=True, default=None, help="Let commands in the sandbox use the network."),
     click.option("--test-command", metavar="COMMAND", help="What run_tests runs, instead of pytest or unittest."),
     click.option("--test-python", metavar="PATH", help="The interpreter that run_tests uses."),
     click.option("--test-seconds", type=_POSITIVE, help="The limit of one test run; 300."),

@@ -9,7 +9,7 @@ import click
 from .options import HELP
 from .showing import reading
 
-__all__ = ["resolve_command"]
+__all__ = ["resolve_command", "who"]
 
 
 @click.command("resolve", context_settings=HELP)
@@ -27,7 +27,7 @@ def resolve_command(run_id: str, call_id: str, verdict: str | None, evidence: st
     async def resolve(store: Any) -> str:
         from ..runs import resolve_call
 
-        return await resolve_call(store, run_id, call_id, _verdict(verdict), evidence, _who())
+        return await resolve_call(store, run_id, call_id, _verdict(verdict), evidence, who())
 
     found = reading(resolve)
     click.echo(f"resolved; resume: heaveto resume {found}")
@@ -37,7 +37,8 @@ def _verdict(flag: str) -> Literal["done", "again", "told"]:
     return "done" if flag == "done" else "again" if flag == "again" else "told"
 
 
-def _who() -> str:
+def who() -> str:
+    """The person at the terminal, as the system knows them; empty when it does not."""
     import getpass
 
     try:

@@ -5,7 +5,17 @@ from __future__ import annotations
 import json
 import unicodedata
 
-from ..journal.records import DriveStarted, LimitName, LimitNear, Retried, RunFinished, SpentBy, ToolFinished, ToolResolved
+from ..journal.records import (
+    DriveStarted,
+    LimitName,
+    LimitNear,
+    Retried,
+    RunFinished,
+    SpentBy,
+    ToolApproved,
+    ToolFinished,
+    ToolResolved,
+)
 from ..loop.events import Body, ToolProgress, ToolRunning
 from ..messages import Limits, Spend
 
@@ -49,6 +59,8 @@ def event_line(body: Body) -> str | None:
             return f"  … {clip(body.text)}"
         case ToolFinished():
             return f"  {result_line(body)}"
+        case ToolApproved():
+            return f"  {body.name} ({body.call_id}) {body.verdict} by {body.by or 'a person'}"
         case ToolResolved():
             return f"  {body.name} ({body.call_id}) resolved by {body.by}: {body.verdict}"
         case Retried():
@@ -147,6 +159,10 @@ _NOUNS: dict[SpentBy, tuple[str, str]] = {
 
 
 def _next_step(finished: RunFinished, run_id: str) -> str:
+    cause = finished.cause or {}
+    if finished.outcome == "waiting" and cause.get("code") == "approval_needed":
+        call = str(cause.get("text", "")).rpartition("(")[2].partition(")")[0]
+        return f"answer: heaveto approve {run_id} {call} --resume | heaveto deny {run_id} {call} --why TEXT --resume"
     if finished.unresolved and finished.outcome == "waiting":
         call = finished.unresolved[0].rpartition("(")[2].rstrip(")")
         return f"look, then: heaveto resolve {run_id} {call} --done | --not-done, then: heaveto resume {run_id}"

@@ -15,6 +15,7 @@ from ..journal.records import (
     RunFinished,
     RunStarted,
     Said,
+    ToolApproved,
     ToolFinished,
     ToolResolved,
     ToolStarted,
@@ -31,6 +32,8 @@ def record_lines(record: Record) -> Iterator[str]:
     match record:
         case RunStarted():
             yield f"run {record.run_id} in {printable(record.folder)} with {record.model}"
+            if (box := record.settings.get("sandbox_in_force")) is not None:
+                yield f"sandbox for commands: {printable(str(box))}"
             yield from _indented(record.task, "task: ")
         case DriveStarted(resumed=True):
             yield f"— resumed with {record.model} (epoch {record.epoch})"
@@ -48,6 +51,10 @@ def record_lines(record: Record) -> Iterator[str]:
             yield f"  retry after attempt {record.attempt} of {record.of}: {clip(record.error['text'])}"
         case CallSpent():
             yield f"  the call of turn {record.turn} came to nothing: {clip(record.error['text'])}"
+        case ToolApproved():
+            why = f": {clip(record.why)}" if record.why else ""
+            changed = f", with {clip(record.arguments)}" if record.arguments is not None else ""
+            yield f"  {record.name} ({record.call_id}) {record.verdict} by {record.by or 'a person'}{why}{changed}"
         case ToolStarted():
             yield f"  {record.name} ({record.call_id}) begins"
         case ToolFinished():

@@ -31,6 +31,7 @@ __all__ = [
     "Rung",
     "Said",
     "SpentBy",
+    "ToolApproved",
     "ToolFinished",
     "ToolResolved",
     "ToolStarted",
@@ -148,6 +149,25 @@ class CallSpent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
     error: dict[str, Any]
 
 
+class ToolApproved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool.approved"):
+    """A person allowed or refused a call that waits, in another process than the one that drives the run.
+
+    Attributes:
+        identity: Of the call that was seen: the word holds for exactly these arguments.
+        arguments: What it is run with instead, as JSON text; None for the model's own.
+        why: The reason for a denial; the model reads it.
+        by: The person.
+    """
+
+    call_id: str
+    name: str
+    verdict: Literal["approved", "denied"]
+    identity: str
+    arguments: str | None = None
+    why: str = ""
+    by: str = ""
+
+
 class ToolStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool.started"):
     """The marker: this call begins now and may change something. Written before it does.
 
@@ -240,6 +260,7 @@ Record: TypeAlias = (
     | Replied
     | Retried
     | CallSpent
+    | ToolApproved
     | ToolStarted
     | ToolFinished
     | ToolResolved

@@ -37,6 +37,7 @@ from .records import (
     RunStarted,
     Said,
     SpentBy,
+    ToolApproved,
     ToolFinished,
     ToolResolved,
     ToolStarted,
@@ -75,6 +76,7 @@ class CallEntry:
     Attributes:
         first_at: When it first began, in seconds since 1970; 0 where nobody noted it.
         unknown_results: How often it ran and could not say whether it did something.
+        approval: What a person said of exactly this call, beforehand.
     """
 
     call: ToolCall
@@ -82,6 +84,7 @@ class CallEntry:
     state: CallState = "asked"
     started: ToolStarted | None = None
     answer: ToolMessage | None = None
+    approval: ToolApproved | None = None
     why_in_doubt: str = ""
     first_at: float = 0.0
     unknown_results: int = 0
@@ -173,6 +176,8 @@ class RunState:
                 self._spend(record.usage, "cut calls")
             case LimitNear():
                 self.warned.append(record)
+            case ToolApproved():
+                self._take_approval(record)
             case ToolStarted():
                 entry = self._step(record.call_id, "marker")
                 entry.started, entry.first_at = record, entry.first_at or record.at
@@ -243,6 +248,17 @@ class RunState:
         if entry.state == "in_doubt":
             entry.why_in_doubt = _why_in_doubt(record)
         self._close_reply()
+
+    def _take_approval(self, record: ToolApproved) -> None:
+        entry = self.open_calls.get(record.call_id)
+        if entry is None or entry.state != "asked":
+            raise JournalDamaged(self._here(), f"no call {record.call_id} waits for an approval")
+        if record.identity != entry.identity:
+            raise JournalDamaged(self._here(), f"the approval of {record.call_id} is for other arguments")
+        entry.approval = record
+        if record.arguments is not None:
+            entry.call = ToolCall(entry.call.id, entry.call.name, record.arguments)
+            entry.identity = entry.call.identity
 
     def _take_verdict(self, record: ToolResolved) -> None:
         entry = self._step(record.call_id, record.verdict)

@@ -33,6 +33,7 @@ from .usual_time import UsualTimes
 __all__ = ["Answering", "call_for", "in_batches", "raise_pending_stop", "time_limit"]
 
 
+EDITED = "a person changed the arguments to {} and allowed that\n"
 Background = Callable[[Callable[[], Awaitable[object]]], None]
 
 
@@ -44,6 +45,7 @@ class Ready:
     tool: Tool
     call: Call
     arguments: Mapping[str, Any]
+    note: str = ""  # what the model reads before its result
 
 
 class Answering:
@@ -114,18 +116,27 @@ class Answering:
         tool = self._toolbox.get(entry.call.name)
         arguments = tool.parse(entry.call.arguments)
         self._times.need(tool.name)
-        await self._ask_approval(tool, entry.call)
+        await self._ask_approval(tool, entry)
         call = call_for(entry, self._toolbox, self._log)
         with time_limit(tool), running(call):
             facts = await tool.plan(call, arguments)
         call = replace(call, facts=facts, progress=self._progress(entry.call))
         if self.background is not None:
             call = replace(call, background=self.background)
-        return Ready(entry.call, tool, call, arguments)
+        edited = entry.approval is not None and entry.approval.arguments is not None
+        return Ready(entry.call, tool, call, arguments, EDITED.format(entry.call.arguments) if edited else "")
 
-    async def _ask_approval(self, tool: Tool, call: ToolCall) -> None:
-        if not tool.approval:
+    async def _ask_approval(self, tool: Tool, entry: CallEntry) -> None:
+        call = entry.call
+        if entry.approval is not None:  # somebody said it while the run waited
+            if entry.approval.verdict == "denied":
+                raise Denied(call.name, entry.approval.why)
             return
+        permitted = (not tool.approval or None) if self._toolbox.permit is None else self._toolbox.permit(tool, call)
+        if permitted is True:
+            return
+        if permitted is not None:
+            raise Denied(call.name, permitted or "")
         if self._toolbox.approve is None:
             raise ApprovalNeeded(call.name, call.id)
         verdict = await self._toolbox.approve(call)
@@ -161,6 +172,7 @@ class Answering:
                 try:
                     with time_limit(ready.tool), running(ready.call):
                         content = await ready.tool.run(ready.call, ready.arguments)
+                        content = ready.note + content if ready.note else content
                 except Exception as error:  # boundary: a tool's bug must not end the run
                     self._log.add(_with(left, self._raised(ready, error, anyio.current_time() - started)))
                     return

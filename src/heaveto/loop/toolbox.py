@@ -17,9 +17,10 @@ from ..scopes import Slots
 from ..tools import Check, Effect, Tool
 from ..tools.schema import example_of
 
-__all__ = ["Approve", "Doubt", "Resolve", "Toolbox", "by_name", "finished_by_error"]
+__all__ = ["Approve", "Doubt", "Permit", "Resolve", "Toolbox", "by_name", "finished_by_error"]
 
 Approve = Callable[[ToolCall], Awaitable[bool | str]]
+Permit = Callable[[Tool, ToolCall], bool | str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,8 @@ class Toolbox:
         slots: Bounds how many calls run at once, here and wherever else these slots are used.
         approve: Asked for each call of a tool that needs an approval: True approves, False or a reason denies. None means
             that nobody is there: the run waits.
+        permit: Asked first: True lets a call run, a text denies it, None has `approve` asked. By default calls of tools that
+            need an approval are asked about.
         resolve: Asked about a call in doubt that its tool cannot settle. None, or an answer of None: a person is.
     """
 
@@ -50,6 +53,7 @@ class Toolbox:
     slots: Slots
     approve: Approve | None = None
     resolve: Resolve | None = None
+    permit: Permit | None = None
 
     def get(self, name: str) -> Tool:
         """The tool of that name.

@@ -1,15 +1,29 @@
 """Agents and their runs: a loop with a journal and a scope.
 
 `agent.py` what is set to work; `opening.py` a run's journal, new or old; `run.py` the run under way; `watchers.py` its
-events; `signals.py` signals as causes.
+events; `permissions.py` which calls ask a person, and `approving.py` that person's word; `signals.py` signals as causes.
 """
 
 from .agent import Agent, Result
+from .approving import approve_call
 from .opening import read_records, read_state
+from .permissions import Permissions
 from .program import main
 from .resolving import resolve_call
 from .run import Run
 from .signals import Signals
 from .watchers import Events
 
-__all__ = ["Agent", "Events", "Result", "Run", "Signals", "main", "read_records", "read_state", "resolve_call"]
+__all__ = [
+    "Agent",
+    "Events",
+    "Permissions",
+    "Result",
+    "Run",
+    "Signals",
+    "approve_call",
+    "main",
+    "read_records",
+    "read_state",
+    "resolve_call",
+]

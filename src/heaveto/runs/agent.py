@@ -21,7 +21,7 @@ from ..loop.budget import check_price
 from ..loop.log import Log
 from ..loop.outcome import Outcome, Report, describe
 from ..loop.shared_budget import Budget
-from ..loop.toolbox import Approve, Resolve, Toolbox, by_name
+from ..loop.toolbox import Approve, Permit, Resolve, Toolbox, by_name
 from ..loop.turn import Loop
 from ..messages import Limits, Prompt, Spend, UserMessage
 from ..models import ChecksInputs, Model
@@ -78,6 +78,7 @@ class Agent:
         slots: Bounds tool calls at once; share one among agents to bound them together.
         retry: How model calls are retried.
         approve: Asked for each call of a tool that needs an approval; without it such a run waits.
+        permit: Asked before: True lets a call run, a text denies it, None has `approve` asked; see `Permissions`.
         resolve: Asked about a call whose outcome its tool cannot tell, before the run waits: "done" with its result,
             "not_done" to run it again, "unknown" or None for a person (`Check`).
         on_unknown: What becomes of a call whose outcome no rung of the ladder can tell: the run waits for a person, or the
@@ -101,6 +102,7 @@ class Agent:
         slots: Slots | None = None,
         retry: RetryPolicy | None = None,
         approve: Approve | None = None,
+        permit: Permit | None = None,
         resolve: Resolve | None = None,
         on_unknown: Literal["wait", "tell_model"] = "wait",
         grace_seconds: float = 7.0,  # `docker stop` kills after ten
@@ -114,6 +116,7 @@ class Agent:
             folder=Path(folder or ".").resolve(),
             slots=slots or Slots(TOOL_SLOTS, "tool slot"),
             approve=approve,
+            permit=permit,
             resolve=resolve,
         )
         self._specs = self._toolbox.specs()

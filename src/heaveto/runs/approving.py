@@ -1,0 +1,85 @@
+"""A person's word on a call that waits for an approval, from elsewhere and perhaps much later."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from ..errors import ConfigError
+from ..journal import Store
+from ..journal.records import Record, ToolApproved, encode_record
+from ..journal.state import CallEntry, RunState
+from ..loop.log import summarize
+from ..scopes import finish
+from .opening import read_state, take
+
+__all__ = ["approve_call"]
+
+RELEASE_SECONDS = 10.0
+
+
+async def approve_call(
+    store: Store,
+    run_id: str,
+    call_id: str,
+    verdict: Literal["approved", "denied"],
+    *,
+    why: str = "",
+    arguments: str | None = None,
+    who: str = "",
+) -> tuple[str, CallEntry]:
+    """Allow or refuse a call of a run that nobody drives; returns the run's whole name and the call as it will run.
+
+    The word holds for exactly these arguments. The call runs, or is answered, when the run is resumed.
+
+    Args:
+        run_id: The run's name, or the beginning of it.
+        why: The reason for a denial; the model reads it.
+        arguments: Other arguments to run it with, as a JSON object.
+        who: The person.
+
+    Raises:
+        RunNotFound, RunTaken: It cannot be taken up.
+        ConfigError: There is no such call that waits, or the arguments are no JSON object.
+    """
+    if arguments is not None:
+        _check_object(arguments)
+    run_id = await store.find(run_id)
+    epoch = await take(store, run_id)
+    try:
+        state = await read_state(store, run_id)
+        entry = _waiting(state, call_id)
+        record: Record = ToolApproved(
+            call_id=entry.call.id,
+            name=entry.call.name,
+            verdict=verdict,
+            identity=entry.identity,
+            arguments=arguments,
+            why=why,
+            by=who,
+        )
+        state.apply(record)
+        await store.append(run_id, epoch, [encode_record(record)], summarize(state))
+    finally:
+        await finish(RELEASE_SECONDS, store.release, run_id, epoch)
+    return run_id, entry
+
+
+def _waiting(state: RunState, call_id: str) -> CallEntry:
+    entries = {entry.call.id: entry for entry in state.asked()}
+    if call_id not in entries:
+        known = ", ".join(f"{entry.call.id} ({entry.call.name})" for entry in entries.values())
+        raise ConfigError(
+            f"run {state.run_id} has no call {call_id} that waits",
+            f"waiting: {known}" if known else "none of its calls does",
+        )
+    return entries[call_id]
+
+
+def _check_object(arguments: str) -> None:
+    try:
+        value = json.loads(arguments)
+    except ValueError as error:
+        raise ConfigError(f"the arguments are no JSON: {error}", 'give an object, such as {"path": "a.txt"}') from error
+    if not isinstance(value, dict):
+        raise ConfigError("the arguments are no JSON object", 'give one, such as {"path": "a.txt"}')
