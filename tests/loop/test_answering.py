@@ -132,7 +132,9 @@ async def test_calls_that_cannot_be_made_are_answered_and_disturb_nobody(drive: 
         ("change", "ok"),
     ]
     texts = [answer.content for answer in driven.answers]
-    assert texts[0] == 'no tool named "lok"; did you mean look? the tools are add, change, look'
+    assert (
+        texts[0] == 'no tool named "lok"; did you mean look, with JSON like {"what": "..."}? the tools are add, change, look'
+    )
     assert all(text.startswith("bad arguments for ") for text in texts[2:5])
     assert [marker.call_id for marker in driven.started] == [asked.message.tool_calls[5].id], (
         "what never began has no marker"
