@@ -13,13 +13,13 @@ from typing import Any
 
 HINTS = {"look": {"readOnlyHint": True}, "set": {"idempotentHint": True}}
 TOOLS = (
+    "ask",
     "look",
     "set",
     "echo",
     "pid",
     "wait",
     "crash",
-    "crash.read",
     "fail",
     "refuse",
     "stray",
@@ -61,6 +61,10 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
             return text("x" * 3_000_000)
         case "picture":
             return {"content": [{"type": "image", "data": "AAAA", "mimeType": "image/png"}], "structuredContent": {"a": 1}}
+        case "ask":
+            say({"id": "q", "method": "elicitation/create", "params": {"message": "Really?", "requestedSchema": ANYTHING}})
+            answered = json.loads(sys.stdin.readline())
+            return text(json.dumps(answered.get("result") or answered["error"]["message"]))
         case "progress":
             token = params["_meta"]["progressToken"]
             for done in (1, 2):

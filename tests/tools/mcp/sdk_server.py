@@ -15,8 +15,8 @@ import anyio
 import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import ToolAnnotations
-from pydantic import BaseModel, Field
+from mcp_types import ElicitRequest, ElicitRequestFormParams, InputRequiredResult, ToolAnnotations
+from pydantic import Field
 
 server = MCPServer("sdk")
 
@@ -57,15 +57,15 @@ def crash() -> str:
     os._exit(3)
 
 
-class Sure(BaseModel):
-    sure: bool
-
-
 @server.tool()
-async def delete_all(ctx: Context) -> str:
-    """Ask, then delete."""
-    asked = await ctx.elicit("Really delete everything?", Sure)
-    return "deleted" if asked.action == "accept" and asked.data.sure else "left as it was"
+def ask(ctx: Context) -> str | InputRequiredResult:
+    """Ask, then say what was answered."""
+    if ctx.input_responses is None:
+        schema = {"type": "object", "properties": {"sure": {"type": "boolean"}}}
+        question = ElicitRequestFormParams(message="Really?", requested_schema=schema)
+        return InputRequiredResult(input_requests={"q": ElicitRequest(params=question)}, request_state="asked")
+    answer = ctx.input_responses["q"]
+    return f"{answer.action}: {answer.content}"
 
 
 def serve_http() -> None:

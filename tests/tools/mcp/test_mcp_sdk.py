@@ -17,7 +17,7 @@ from heaveto.causes import Cancelled
 from heaveto.errors import OutcomeUnknown, ToolError, ToolFatal
 from heaveto.scopes import Scope, tasks
 from heaveto.tools import Call
-from heaveto.tools.mcp import HttpServer, McpServers, ServerConfig, StdioServer, open_servers
+from heaveto.tools.mcp import HttpServer, McpServers, Question, ServerConfig, StdioServer, open_servers
 from heaveto.tools.mcp.config import ServerOptions
 
 pytest.importorskip("mcp", reason="no mcp")
@@ -77,12 +77,18 @@ async def until(condition: Callable[[], bool]) -> None:
             await anyio.sleep(0.01)
 
 
+async def sure(question: Question) -> dict[str, bool]:
+    assert (question.server, question.message) == ("sdk", "Really?")
+    assert question.schema is not None
+    return {"sure": True}
+
+
 async def go_through(config: ServerConfig, seen: Path) -> None:
     """List, call, an error, progress, a cancel."""
     progress: list[str] = []
-    async with open_servers({"sdk": config}) as servers:
+    async with open_servers({"sdk": config}, elicit=sure) as servers:
         assert {tool.name: tool.effect for tool in servers.tools} == {
-            **dict.fromkeys(("sdk__slow", "sdk__fail", "sdk__crash", "sdk__delete_all"), "write"),
+            **dict.fromkeys(("sdk__slow", "sdk__fail", "sdk__crash", "sdk__ask"), "write"),
             "sdk__add": "read",
         }
         assert await call(servers, "add", a=2, b=3) == "5"
@@ -90,6 +96,7 @@ async def go_through(config: ServerConfig, seen: Path) -> None:
             await call(servers, "fail")
         with pytest.raises(ToolError):
             await call(servers, "add", a="two", b=3)
+        assert await call(servers, "ask") == "accept: {'sure': True}"
         with Scope(quiet=True) as scope:
             async with tasks() as group:
                 group.start_soon(lambda: call(servers, "slow", progress.append, seconds=60))
@@ -105,6 +112,9 @@ async def test_over_stdio(seen: Path) -> None:
 
 async def test_over_http(http: HttpProcess, seen: Path) -> None:
     await go_through(http.config, seen)
+    async with open_servers({"sdk": http.config}) as servers:
+        with pytest.raises(ToolError, match=r"nobody is there to answer|elicitation"):
+            await call(servers, "ask")
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # the ends of connections are tried on both in test_mcp_http

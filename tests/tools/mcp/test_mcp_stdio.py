@@ -19,7 +19,7 @@ from heaveto.errors import BadArguments, OutcomeUnknown, ToolError, ToolFatal, f
 from heaveto.scopes import Scope, deadline, tasks
 from heaveto.testing.stops import every_await
 from heaveto.tools import Call, Tool
-from heaveto.tools.mcp import McpServers, ServerConfig, StdioServer, open_servers
+from heaveto.tools.mcp import McpServers, Question, ServerConfig, StdioServer, open_servers
 from heaveto.tools.mcp.config import ServerOptions
 
 pytest.importorskip("mcp", reason="no mcp")
@@ -116,6 +116,27 @@ async def test_progress_is_shown(tmp_path: Path) -> None:
     async with opened(tmp_path) as servers:
         assert await call(servers, "progress", shown.append) == "done"
         await until(lambda: shown == ["1 of 2", "2 of 2"])
+
+
+@pytest.mark.parametrize(("fields", "answered"), [({"sure": True}, "accept"), (None, "decline")])
+async def test_a_question_in_a_call_goes_to_whoever_answers(tmp_path: Path, fields: Any, answered: str) -> None:
+    asked: list[Question] = []
+
+    async def elicit(question: Question) -> Any:
+        asked.append(question)
+        return fields
+
+    async with open_servers({"raw": raw(tmp_path)}, folder=tmp_path, elicit=elicit) as servers:
+        said = json.loads(await call(servers, "ask"))
+    assert (said["action"], said.get("content")) == (answered, fields)
+    assert [(each.server, each.message) for each in asked] == [("raw", "Really?")]
+
+
+async def test_where_nobody_answers_a_server_is_told_so(tmp_path: Path) -> None:
+    async with opened(tmp_path) as servers:
+        assert "not supported" in await call(servers, "ask")
+    (hello,) = messages(tmp_path, "initialize")
+    assert "elicitation" not in hello["params"]["capabilities"]
 
 
 async def test_what_a_server_prints_besides_disturbs_nothing(tmp_path: Path) -> None:

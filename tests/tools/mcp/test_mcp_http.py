@@ -1,0 +1,134 @@
+"""What comes of each way in which a request over HTTP can fail: a scripted server on loopback, in the loop of the test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from heaveto.errors import OutcomeUnknown, ToolError, ToolFatal
+from heaveto.testing.exchange_server import Peer, serving
+from heaveto.tools import Call
+from heaveto.tools.mcp import HttpServer, McpServers, open_servers
+from heaveto.tools.mcp.config import ServerOptions
+
+pytest.importorskip("mcp", reason="no mcp")
+pytestmark = [
+    pytest.mark.anyio,
+    # The SDK leaves a stream's generator to the collector when the answer has come.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning", "ignore::ResourceWarning"),
+]
+
+TOOLS = [
+    {"name": name, "description": name, "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": name == "look"}}
+    for name in ("look", "change")
+]
+INFO = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}
+
+
+class Script:
+    """The server: everything but a call is answered as it should be; a call by the next of `answers`."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers, self.calls, self.sessions = list(answers), 0, 0
+
+    async def __call__(self, peer: Peer) -> None:
+        while await peer.request():
+            head, _, body = peer._requests[-1].partition(b"\r\n\r\n")
+            if not head.startswith(b"POST"):
+                await peer.send(response(405))
+                continue
+            message = json.loads(body)
+            if message["method"] == "tools/call":
+                self.calls += 1
+                if not await self.answer_call(peer, message["id"]):
+                    return
+            else:
+                await peer.send(self.plain(message))
+
+    def plain(self, message: dict[str, Any]) -> bytes:
+        match message["method"]:
+            case "initialize":
+                self.sessions += 1
+                return result(message["id"], INFO, f"mcp-session-id: s{self.sessions}\r\n")
+            case "tools/list":
+                return result(message["id"], {"tools": TOOLS})
+            case "server/discover":
+                return response(400)
+        return response(202)
+
+    async def answer_call(self, peer: Peer, number: int) -> bool:
+        """Whether the connection goes on."""
+        match self.answers.pop(0):
+            case "good":
+                await peer.send(result(number, {"content": [{"type": "text", "text": "good"}]}))
+            case "reset":
+                await peer.reset()
+                return False
+            case "cut":
+                await peer.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: wait\n\n")
+                await peer.close()
+                return False
+            case status:
+                await peer.send(response(int(status)))
+        return True
+
+
+def response(status: int, body: bytes = b"", kind: str = "text/plain", more: str = "") -> bytes:
+    head = f"HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\n{more}content-length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def result(number: int, value: Any, more: str = "") -> bytes:
+    body = json.dumps({"jsonrpc": "2.0", "id": number, "result": value}).encode()
+    return response(200, body, "application/json", more)
+
+
+@asynccontextmanager
+async def opened(script: Script) -> AsyncIterator[McpServers]:
+    async with serving(script) as server:
+        config = HttpServer(url=f"{server.url}/mcp", options=ServerOptions(trust_hints=True))
+        async with open_servers({"web": config}) as servers:
+            yield servers
+
+
+async def call(servers: McpServers, name: str) -> str:
+    tool = next(each for each in servers.tools if each.name == f"web__{name}")
+    return await tool.run(Call(call_id="c1"), {})
+
+
+async def test_an_old_session_is_replaced_and_the_call_made_on_the_new_one() -> None:
+    script = Script("404", "good")
+    async with opened(script) as servers:
+        assert await call(servers, "change") == "good"
+    assert (script.calls, script.sessions) == (2, 2)
+
+
+async def test_a_server_that_knows_no_session_is_fatal_and_not_asked_for_ever() -> None:
+    script = Script("404", "404")
+    async with opened(script) as servers:
+        with pytest.raises(ToolFatal, match="404"):
+            await call(servers, "change")
+    assert script.calls == 2
+
+
+@pytest.mark.parametrize("answer", ["reset", "cut", "502"])
+async def test_what_may_have_arrived_is_never_sent_again(answer: str) -> None:
+    script = Script(answer, answer, "good")
+    async with opened(script) as servers:
+        with pytest.raises(OutcomeUnknown, match="MCP server web was lost"):
+            await call(servers, "change")
+        with pytest.raises(ToolError, match="nothing is lost by trying again"):
+            await call(servers, "look")
+        assert await call(servers, "look") == "good", "the session outlives a request that failed"
+    assert (script.calls, script.sessions) == (3, 1)
+
+
+@pytest.mark.parametrize("status", ["401", "403", "400"])
+async def test_a_refusal_is_fatal(status: str) -> None:
+    async with opened(Script(status)) as servers:
+        with pytest.raises(ToolFatal, match=f"POST http://127.0.0.1:[0-9]+/mcp: {status}"):
+            await call(servers, "change")
