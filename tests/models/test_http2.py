@@ -12,13 +12,13 @@ import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
-from h2.events import RequestReceived, StreamEnded
+from h2.events import RequestReceived, StreamEnded, StreamReset
 
 from heaveto.causes import Cancelled
 from heaveto.errors import TransportFailed
 from heaveto.models import HTTPRequest, HttpxExchange
 from heaveto.models.httpx_exchange import _trusting
-from heaveto.scopes import Scope, finish, tasks
+from heaveto.scopes import Scope, deadline, finish, tasks
 from heaveto.testing import no_leaks
 from heaveto.testing.exchange_server import Peer, serving
 
@@ -137,3 +137,79 @@ async def test_a_stop_cuts_one_request_and_no_other(tls: ssl.SSLContext) -> None
             await ask(exchange, f"{server.url}/endless")
         assert await ask(exchange, f"{server.url}/whole") == b"abc"
         await exchange.aclose()
+
+
+class Flood:
+    """Sends as much as the flow windows let it on each stream, and notes which streams were given up.
+
+    /long ends after so many bytes that it can only end when others' windows were given back.
+    """
+
+    LONG = 2_000_000  # bytes
+
+    def __init__(self) -> None:
+        self.given_up: list[int] = []
+        self.left: dict[int, int] = {}
+
+    async def __call__(self, peer: Peer) -> None:
+        connection = H2Connection(H2Configuration(client_side=False, header_encoding="utf-8"))
+        connection.initiate_connection()
+        await peer.send(connection.data_to_send())
+        while data := await peer.receive():
+            for event in connection.receive_data(data):
+                if isinstance(event, RequestReceived):
+                    long = dict(event.headers)[":path"] == "/long"
+                    connection.send_headers(event.stream_id, HEADERS)
+                    self.left[event.stream_id] = self.LONG if long else 10**9
+                if isinstance(event, StreamReset):
+                    self.given_up.append(event.stream_id)
+                    self.left.pop(event.stream_id, None)
+            self._send_what_fits(connection)
+            await peer.send(connection.data_to_send())
+
+    def _send_what_fits(self, connection: H2Connection) -> None:
+        for stream in list(self.left):
+            while size := min(
+                connection.local_flow_control_window(stream), connection.max_outbound_frame_size, self.left[stream]
+            ):
+                self.left[stream] -= size
+                connection.send_data(stream, b"x" * size, end_stream=not self.left[stream])
+                if not self.left[stream]:
+                    del self.left[stream]
+                    break
+
+
+async def test_fifty_streams_that_are_left_do_not_use_up_the_connection(tls: ssl.SSLContext) -> None:
+    """Each has a window's worth of bytes under way when it is left, which nobody will ever read."""
+    handler = Flood()
+    exchange = HttpxExchange(http2=True)
+    async with no_leaks(), serving(handler, tls) as server:
+        for _ in range(50):
+            answer = await exchange.send(HTTPRequest("POST", f"{server.url}/endless", {}, b"{}"), lambda: None)
+            assert await answer.read()
+            await answer.aclose()
+        with deadline(60):
+            assert len(await ask(exchange, f"{server.url}/long")) == Flood.LONG
+        await exchange.aclose()
+    assert len(server.peers) == 1
+    assert len(set(handler.given_up)) == 50
+
+
+async def test_a_stream_that_is_left_takes_nothing_from_one_beside_it(tls: ssl.SSLContext) -> None:
+    handler = Flood()
+    exchange = HttpxExchange(http2=True)
+    sizes: list[int] = []
+
+    async def long(url: str) -> None:
+        sizes.append(len(await ask(exchange, f"{url}/long")))
+
+    async with no_leaks(), serving(handler, tls) as server:
+        answer = await exchange.send(HTTPRequest("POST", f"{server.url}/endless", {}, b"{}"), lambda: None)
+        with deadline(60):
+            async with tasks() as group:
+                group.start_soon(long, server.url)
+                assert await answer.read()
+                await answer.aclose()
+        await exchange.aclose()
+    assert sizes == [Flood.LONG]
+    assert len(server.peers) == 1

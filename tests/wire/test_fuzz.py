@@ -53,3 +53,12 @@ def test_a_bug_is_seen(monkeypatch: pytest.MonkeyPatch, decoder: type[ChatDecode
     monkeypatch.setitem(DIALECTS, "chat", Dialect)
     wrong, _ = fuzz.failures(1, range(600))
     assert any(text in each for each in wrong)
+
+
+@pytest.mark.parametrize("odd", [b"[]", b"{}", b"1.5", b"null", b"true"])
+def test_details_of_reasoning_with_odd_names_are_taken(odd: bytes) -> None:
+    """Found by seed 1."""
+    detail = b'{"type":%b,"index":%b,"text":"hm"}' % (odd, odd)
+    decoder = ChatDecoder(stream=True)
+    decoder.feed(b'data: {"choices":[{"delta":{"reasoning_details":[%b]},"finish_reason":"stop"}]}\n\n' % detail)
+    assert decoder.finish().message.reasoning == "hm"

@@ -16,13 +16,14 @@ from __future__ import annotations
 import functools
 import ssl
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, NamedTuple
 
 import anyio.lowlevel
+import httpcore2
 import httpx2
 
 from ..causes import Cancelled
@@ -102,6 +103,7 @@ class _Trace:
     def __init__(self, connected: Callable[[], None]) -> None:
         self._connected, self.new_connection = connected, False
         self.heard = False  # bytes came
+        self.leaving: Callable[[], Awaitable[None]] | None = None  # called before an HTTP/2 stream is forgotten
         self._http2 = self._told_off = False
         self._stream: Any = None
 
@@ -124,6 +126,8 @@ class _Trace:
         elif name.endswith("send_request_headers.started") and info["request"].method != b"CONNECT":
             self._http2 = name.startswith("http2.")
             self._connected()
+        elif name == "http2.response_closed.started" and self.leaving is not None:
+            await self.leaving()
         elif name == "http2.receive_response_headers.failed":
             told = info["exception"].args
             self._told_off = bool(told) and not isinstance(told[0], str)  # an event of h2's: a stream reset, a good-bye
@@ -152,6 +156,34 @@ def _listen(stream: Any) -> None:
     stream.read = listening
     if not speaks_http2:
         stream.write = writing
+
+
+async def _reset(response: httpx2.Response) -> None:
+    """Tell an HTTP/2 server that a stream is given up, and give back the window that its unread bytes took.
+
+    httpcore forgets such a stream and says nothing: the server sends on, and after 16 MB of it the connection is dead for
+    every other stream.
+    """
+    from h2.errors import ErrorCodes  # loaded by whoever uses HTTP/2
+    from h2.events import DataReceived
+    from h2.exceptions import ProtocolError
+
+    stream: Any = response.stream
+    for name in ("_stream", "_httpcore_stream", "_stream"):
+        stream = getattr(stream, name, None)
+    if stream is None:
+        return
+    connection, number = stream._connection, stream._stream_id
+    state = connection._h2_state
+    try:
+        for event in connection._events.get(number, ()):
+            if isinstance(event, DataReceived):
+                state.acknowledge_received_data(event.flow_controlled_length, number)
+        if number in state.streams and not state.streams[number].closed:
+            state.reset_stream(number, ErrorCodes.CANCEL)
+        await connection._write_outgoing_data(stream._request)
+    except (ProtocolError, httpcore2.NetworkError):
+        pass  # the stream or the connection is gone, and its windows with it
 
 
 class HttpxExchange:
@@ -206,6 +238,8 @@ class HttpxExchange:
             if shard.leave():
                 await finish(CLOSE_SECONDS, shard.client.aclose)
             raise
+        if response.http_version == "HTTP/2":
+            trace.leaving = functools.partial(_reset, response)
         return HttpxAnswer(response, request, lambda: self._give_back(shard))
 
     def _take(self, kind: _Kind) -> _Shard:

@@ -28,7 +28,7 @@ class ReasoningDetails:
         return "".join(piece for piece in text if isinstance(piece, str))
 
     def _merge(self, detail: dict[str, Any]) -> None:
-        into = self._merged.setdefault((detail.get("type"), detail.get("index")), {})
+        into = self._merged.setdefault((_plain(detail.get("type")), _plain(detail.get("index"))), {})
         for key, value in detail.items():
             if key in JOINED and isinstance(value, str) and isinstance(into.get(key), str):
                 into[key] += value
@@ -37,6 +37,10 @@ class ReasoningDetails:
 
     def whole(self) -> list[dict[str, Any]]:
         return list(self._merged.values())
+
+
+def _plain(value: Any) -> str | int | None:
+    return value if isinstance(value, (str, int)) else None
 
 
 def split_content(parts: list[Any]) -> Iterator[tuple[str, str]]:
