@@ -179,6 +179,7 @@ class Flood:
                     break
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_fifty_streams_that_are_left_do_not_use_up_the_connection(tls: ssl.SSLContext) -> None:
     """Each has a window's worth of bytes under way when it is left, which nobody will ever read."""
     handler = Flood()
@@ -195,6 +196,7 @@ async def test_fifty_streams_that_are_left_do_not_use_up_the_connection(tls: ssl
     assert len(set(handler.given_up)) == 50
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_stream_that_is_left_takes_nothing_from_one_beside_it(tls: ssl.SSLContext) -> None:
     handler = Flood()
     exchange = HttpxExchange(http2=True)
