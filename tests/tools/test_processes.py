@@ -420,3 +420,12 @@ def test_a_cut_splits_no_character(text: str, max_bytes: int) -> None:
     head, _, tail = output.text().partition(f"\n... {output.left_out:,} bytes left out ...\n")
     assert text.encode(errors="replace").decode().startswith(head)
     assert text.encode(errors="replace").decode().endswith(tail)
+
+
+async def test_a_command_that_kills_its_launcher_leaves_nobody(tmp_path: Path) -> None:
+    """Its daemons have lost their parent twice, and are ended all the same."""
+    script = TREE.replace("echo ready\nwait\n", "kill -9 $PPID\nsleep 60\n")
+    with pytest.raises(ToolError, match="its launcher was killed"):
+        await run_process(["sh", "-c", script], folder=tmp_path)
+    assert len(pids_in(tmp_path)) == 7
+    assert living(tmp_path) == []

@@ -6,7 +6,8 @@
   "survivors": 0}`, written when nothing that the command started is alive any more.
 - On Linux this process is the subreaper: an orphan becomes its child, whatever session it made for itself, so "no child
   left" means "no descendant left". Elsewhere only the command's process group can be ended.
-- When this process itself is killed, the kernel kills the command with it (Linux), though not what that had started.
+- On Linux this process begins as two: the one above is a guard. When the launcher is killed, by a test that kills what it
+  finds, say, the kernel kills the command with it, and what that had started becomes the guard's, which kills it.
 
 Standard library only, and few modules: `signal` alone, by way of `enum`, would be half of the time that this takes to start.
 """
@@ -108,7 +109,7 @@ def send(pid: int, number: int) -> None:
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
-        pass
+        stand_guard((control, status))
 
 
 def group_exists(pid: int) -> bool:
@@ -159,6 +160,24 @@ def prctl(option: int, value: int) -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def stand_guard(descriptors: tuple[int, ...]) -> None:
+    """Split in two: the caller goes on as the launcher, and this process sees that nothing outlives that."""
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    launcher = os.fork()
+    if launcher == 0:
+        return
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2, *descriptors):  # their ends must be seen when the launcher has closed them
+        os.dup2(nothing, descriptor)
+    os.chdir("/")
+    os.waitpid(launcher, 0)
+    left = Command(launcher)
+    left.reap()
+    if not left.childless:
+        left.kill()
+    os._exit(0)
 
 
 def start(folder: str, argv: list[str]) -> tuple[int, int, bool]:
@@ -258,6 +277,8 @@ def main() -> None:
         os.set_inheritable(descriptor, False)
     for name in ("SIGHUP", "SIGINT", "SIGTERM"):  # a stop comes through the pipe; a stray signal must not orphan the tree
         signal.signal(getattr(signal, name), signal.SIG_IGN)
+    if LINUX:
+        stand_guard((control, status))
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     pid, errno, folder_is_bad = start(folder, argv)
     os.chdir("/")  # do not hold anybody's folder
@@ -282,6 +303,6 @@ if __name__ == "__main__":
     try:
         main()
     except BrokenPipeError:  # the owner is gone; so is everything else
-        pass
+        stand_guard((control, status))
     finally:
         os._exit(0)
