@@ -28,6 +28,7 @@ help:
 	@echo "make bytes         streams closed, reset, stalled and split at every byte"
 	@echo "make fuzz          a million odd inputs for the splitter and each codec"
 	@echo "make crashes       processes killed around every journal write and every effect, and what becomes of their runs"
+	@echo "make hostile       tools that hang, escape, leak and lie, with a figure for each"
 	@echo "make mutants       the ground floor broken in small ways, one at a time: its tests must notice"
 	@echo "make mcp           MCP servers from npm: called, stopped, killed, started again"
 	@echo "make bench         speed and memory beside a bare loop"
@@ -101,6 +102,9 @@ crashes: $(DEVELOPING)
 # ARGS="--only SEED:NUMBER" shows one input, and what goes wrong with it.
 fuzz: $(DEVELOPING)
 	$(BIN)/python tests/wire/fuzz.py $(ARGS)
+
+hostile: $(DEVELOPING)
+	$(BIN)/python benchmarks/hostile.py $(ARGS)
 
 mutants: $(DEVELOPING)
 	$(BIN)/python benchmarks/mutants.py $(ARGS)
