@@ -25,8 +25,8 @@ ROWS = [
     Row("500", 75, "gave_up", 2, "500 Internal Server Error: something broke"),
     Row("html", 1, "bad_reply", 1, "HTML"),
     Row("cut", 75, "gave_up", 2, "the stream ended before the reply did"),
-    Row("silent", 75, "gave_up", 2, "the stream went quiet for 0.3 s (idle_seconds)", ("--idle-seconds", "0.3")),
-    Row("mute", 75, "gave_up", 2, "(first_byte_seconds)", ("--idle-seconds", "0.3")),
+    Row("silent", 75, "gave_up", 2, "the stream went quiet for 0.3 s (--idle-seconds)", ("--idle-seconds", "0.3")),
+    Row("mute", 75, "gave_up", 2, "the stream went quiet for 0.3 s (--idle-seconds)", ("--idle-seconds", "0.3")),
 ]
 
 
