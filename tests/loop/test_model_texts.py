@@ -89,7 +89,7 @@ TEXTS: dict[str, tuple[tuple[str, Any], str]] = {
     "no choice": (("send_mail", '{"to": "a", "copies": 1, "kind": "pdf"}'),
         f'bad arguments for send_mail: kind: got "pdf" (string), want one of "html", "text"; {SHAPE}'),
     "bad JSON": (("send_mail", '{"to": "a" "copies": 1}'),
-        ("bad arguments for send_mail: the JSON is not valid: unexpected a quotation mark at character 12, "
+        ("bad arguments for send_mail: the JSON is not valid: unexpected quotation mark at character 12, "
         f'after {{"to": "a"; {SHAPE}')),
     "truncated": (("send_mail", '{"to": "a", "cop'),
         f"bad arguments for send_mail: the JSON ends too early, at character 16: the arguments were cut off; {SHAPE}"),

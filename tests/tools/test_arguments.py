@@ -93,7 +93,7 @@ def test_right_calls_give_the_functions_types() -> None:
     [
         # the text is no JSON object
         ('{"path": "a",}', 'the JSON is not valid: unexpected "}" at character 14, after {"path": "a",'),
-        ('{"path": "a" "b"}', 'the JSON is not valid: unexpected a quotation mark at character 14, after {"path": "a"'),
+        ('{"path": "a" "b"}', 'the JSON is not valid: unexpected quotation mark at character 14, after {"path": "a"'),
         ("{'path': 1}", 'the JSON is not valid: unexpected "\'" at character 2, after {'),
         ('{"path": x}', 'the JSON is not valid: unexpected "x" at character 10, after {"path":'),
         ('{"path": "a"} {}', 'the JSON is not valid: unexpected "{" at character 15, after {"path": "a"}'),

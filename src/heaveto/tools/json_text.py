@@ -94,7 +94,7 @@ def _is_cut(text: str, position: int, message: str) -> bool:
 
 
 def _seen(text: str, position: int) -> str:
-    return json.dumps(text[position]) if text[position] != '"' else "a quotation mark"
+    return json.dumps(text[position]) if text[position] != '"' else "quotation mark"
 
 
 def _shown(before: str) -> str:
