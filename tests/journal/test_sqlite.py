@@ -520,7 +520,7 @@ async def test_a_newer_format(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA user_version = 7")
     error = await refused_by_all(path, JournalNewer)
-    assert str(error) == "the journal has format 7; this version reads up to 1"
+    assert str(error) == "the journal has format 7; this version reads up to 2"
     assert error.__notes__ == [f"in {path}"]
 
 

@@ -6,35 +6,67 @@ import json
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from .ages import seconds_of
 from .options import HELP
+
+if TYPE_CHECKING:
+    from ..journal.records import Record, RunFinished
 
 __all__ = ["reading", "runs_command", "show_command", "why_command"]
 
 T = TypeVar("T")
 
 CLOSE_SECONDS = 10.0
+EVERY_RUN = 1_000_000_000
 
 
 @click.command("runs", context_settings=HELP)
 @click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(min=1), help="How many.")
+@click.option("--state", "states", multiple=True, metavar="STATE", help="Only these: running, answered, waiting, stopped...")
+@click.option("--cause", default="", metavar="CODE", help="Only those that this cause or error ended, such as cost_budget.")
+@click.option("--newer-than", metavar="AGE", callback=seconds_of, help="Only those touched since, such as 2h or 7d.")
+@click.option("--older-than", metavar="AGE", callback=seconds_of, help="Only those not touched since.")
+@click.option("--min-usd", default=Decimal(0), type=Decimal, help="Only those that cost so much.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line.")
-def runs_command(limit: int, as_json: bool) -> None:
+def runs_command(limit: int, as_json: bool, **wanted: Any) -> None:
     """List the runs, the last touched first."""
     import msgspec
 
-    rows = reading(lambda store: store.runs(limit))
+    rows = reading(lambda store: _select(store, limit, **wanted))
     if as_json:
         for row in rows:
             click.echo(json.dumps(msgspec.to_builtins(row)))
         return
     if not rows:
-        click.echo('no runs yet; begin one with heaveto run "...", or try heaveto demo')
+        any_wanted = any(wanted.values())
+        click.echo("no such runs" if any_wanted else 'no runs yet; begin one with heaveto run "...", or try heaveto demo')
     for row in rows:
         click.echo(_row_line(row))
+
+
+async def _select(
+    store: Any,
+    limit: int,
+    states: tuple[str, ...],
+    cause: str,
+    newer_than: float | None,
+    older_than: float | None,
+    min_usd: Decimal,
+) -> list[Any]:
+    if not (states or cause or newer_than or older_than or min_usd):
+        rows: list[Any] = await store.runs(limit)
+        return rows
+    from ..runs import select_rows
+
+    now = time.time()
+    since, until = newer_than and now - newer_than, older_than and now - older_than
+    rows = await store.runs(EVERY_RUN)
+    return select_rows(rows, states=states, cause=cause, since=since, until=until, least_usd=min_usd)[:limit]
 
 
 def _row_line(row: Any) -> str:
@@ -68,24 +100,22 @@ def show_command(run_id: str, as_json: bool) -> None:
     """Show what happened in a run, step by step. RUN is its name or the beginning of it; by default the last one."""
     import msgspec
 
+    from ..journal.seals import decode_entries
     from .transcript import record_lines
 
-    entries = reading(lambda store: _read(store, run_id))
-    for seq, at, record in entries:
+    found, entries = reading(lambda store: _read(store, run_id))
+    for entry, record in zip(entries, decode_entries(found, entries), strict=False):  # up to one that is damaged
         if as_json:
             data = msgspec.to_builtins(record)
-            click.echo(json.dumps({"type": data.pop("type"), "id": str(seq), "at": at, **data}))
+            click.echo(json.dumps({"type": data.pop("type"), "id": str(entry.seq), "at": entry.at, **data}))
         else:
             for line in record_lines(record):
                 click.echo(line)
 
 
-async def _read(store: Any, run_id: str) -> list[tuple[int, float, Any]]:
-    from ..journal.records import decode_record
-
+async def _read(store: Any, run_id: str) -> tuple[str, list[Any]]:
     found = await store.find(run_id)
-    entries = await store.read(found)
-    return [(each.seq, each.at, decode_record(each.body, f"run {found}, record {each.seq}")) for each in entries]
+    return found, await store.read(found)
 
 
 @click.command("why", context_settings=HELP)
@@ -94,16 +124,18 @@ async def _read(store: Any, run_id: str) -> list[tuple[int, float, Any]]:
 def why_command(run_id: str, as_json: bool) -> None:
     """Tell why a run ended. RUN is its name or the beginning of it; by default the last one."""
     from ..journal.records import RunFinished
+    from ..journal.seals import decode_entries
     from .texts import closing_lines
 
-    entries = reading(lambda store: _read(store, run_id))
-    run_id, finished = entries[0][2].run_id, entries[-1][2]
+    run_id, entries = reading(lambda store: _read(store, run_id))
+    records = list(decode_entries(run_id, entries))
+    finished = records[-1]
     if not isinstance(finished, RunFinished):
         text = "it has no end in the journal: it is under way, or its process was killed"
         click.echo(json.dumps({"run_id": run_id, "why": text}) if as_json else f"{run_id}: {text}")
         click.echo(f"  resume: heaveto resume {run_id}", err=as_json)
         return
-    told = _look_back(entries)
+    told = _look_back(finished, records[:-1], entries[-1].at)
     if as_json:
         data = {"run_id": run_id, "outcome": finished.outcome, "why": finished.why, "cause": finished.cause, **told}
         click.echo(json.dumps(data))
@@ -112,16 +144,15 @@ def why_command(run_id: str, as_json: bool) -> None:
         click.echo(line)
 
 
-def _look_back(entries: Sequence[tuple[int, float, Any]]) -> dict[str, Any]:
+def _look_back(finished: RunFinished, before: Sequence[Record], at: float) -> dict[str, Any]:
     """When and where the run ended, whose limit passed, and the chain of causes."""
     from ..loop.looking_back import cause_chain, limit_owner, place_of_end
 
-    _, at, finished = entries[-1]
     chain = cause_chain(finished.cause)
     answered = finished.outcome == "answered"
     return {
         "ended_at": at,
-        "where": "" if answered else place_of_end(record for _, _, record in entries[:-1]),
+        "where": "" if answered else place_of_end(before),
         "limit_of": limit_owner(chain),
         "chain": [{"code": link.code, "text": link.text, "notes": list(link.notes)} for link in chain],
     }

@@ -20,6 +20,7 @@ class _Run:
     owner: str
     summary: Summary
     epoch: int = 1
+    stop: tuple[int, bytes] = (0, b"")  # the epoch that is asked, and the cause
     entries: list[Entry] = field(default_factory=list)
 
     def extend(self, at: float, bodies: Sequence[bytes]) -> None:
@@ -66,6 +67,22 @@ class MemoryStore:
         run = self._runs.get(run_id)
         if run is not None and run.epoch == epoch:
             run.owner = ""
+
+    async def ask_stop(self, run_id: str, cause: bytes) -> int:
+        run = self._find(run_id)
+        if not run.owner:
+            return 0
+        run.stop = run.epoch, cause
+        return run.epoch
+
+    async def asked_to_stop(self, run_id: str, epoch: int) -> bytes | None:
+        run = self._runs.get(run_id)
+        return run.stop[1] if run is not None and run.stop[0] == epoch else None
+
+    async def delete(self, run_id: str, epoch: int) -> None:
+        if self._find(run_id).epoch != epoch:
+            raise Fenced(run_id)
+        del self._runs[run_id]
 
     async def read(self, run_id: str, after: int = 0) -> list[Entry]:
         return self._find(run_id).entries[max(0, after) :]

@@ -18,6 +18,7 @@ from ..messages import AssistantMessage, Ending, Finish, Limits, Part, Spend, Us
 
 __all__ = [
     "FORMAT",
+    "SEAL_CHARS",
     "CallSpent",
     "DriveStarted",
     "LimitNear",
@@ -37,16 +38,18 @@ __all__ = [
     "ToolStarted",
     "decode_record",
     "encode_record",
+    "unseal",
 ]
 
 FORMAT = 1
+SEAL_CHARS = 16
 
 Rung: TypeAlias = Literal["not begun", "read", "idempotent", "key", "check", "undo", "program", "person", "model"]
 
 
 class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="run.started"):
     """A run began. `settings` is what the starter wants back at a resume (the command keeps its flags there); `parts` is
-    the task with its images and files, empty where it has none.
+    the task with its images and files, empty where it has none; `forked_from` is the run and the turn that it goes on from.
 
     All fields are written, defaults too: a later version's `format` is another one.
     """
@@ -62,6 +65,7 @@ class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     on_unknown: Literal["wait", "tell_model"] = "wait"
     settings: dict[str, Any] = {}
     parts: tuple[Part, ...] = ()
+    forked_from: str = ""
 
 
 class DriveStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="drive.started"):
@@ -281,7 +285,7 @@ def encode_record(record: Record) -> bytes:
 
 
 def decode_record(body: bytes, where: str = "a record") -> Record:
-    """The record from its bytes.
+    """The record from its bytes, with or without their seal (see `seals.py`).
 
     Args:
         where: Its place, for the error, such as "run 3f2a, record 12".
@@ -290,6 +294,7 @@ def decode_record(body: bytes, where: str = "a record") -> Record:
         JournalNewer: When a newer version wrote it.
         JournalDamaged: When it cannot be read.
     """
+    body, _ = unseal(body)
     try:
         record = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -298,6 +303,12 @@ def decode_record(body: bytes, where: str = "a record") -> Record:
     if isinstance(record, RunStarted) and record.format > FORMAT:
         raise JournalNewer(record.format, FORMAT)
     return record
+
+
+def unseal(body: bytes) -> tuple[bytes, bytes]:
+    """A record's JSON and its seal, which is empty where there is none."""
+    head, line_break, tail = body.rpartition(b"\n")
+    return (head, tail) if line_break and len(tail) == SEAL_CHARS else (body, b"")
 
 
 def _refuse_newer(body: bytes) -> None:

@@ -2,7 +2,7 @@
 
 - A file is made whole under another name and then linked into place, so nobody ever sees half a journal, two processes
   may begin at once, and a file that is empty has lost something.
-- A file that is not ours, or newer than we are, is found out before anything of it is changed.
+- A file that is not ours, or newer than we are, is found out before anything of it is changed; an older one is migrated.
 - An entry's key is its run's number and its seq in one integer: one tree to write to, and a run's entries lie together.
 """
 
@@ -15,11 +15,12 @@ from contextlib import closing
 from pathlib import Path
 
 from ..errors import JournalDamaged, JournalNewer
+from .problems import explained
 
-__all__ = ["APPLICATION_ID", "FORMAT", "connect", "place"]
+__all__ = ["APPLICATION_ID", "FORMAT", "compact", "connect", "place"]
 
 APPLICATION_ID = 0x6876746F  # "hvto"
-FORMAT = 1
+FORMAT = 2
 _SEQ_BITS = 32  # of an entry's key; above them is the number of its run
 
 _TABLES = f"""
@@ -33,7 +34,9 @@ CREATE TABLE run (
     epoch   INTEGER NOT NULL,
     owner   TEXT NOT NULL,     -- empty: nobody drives it
     entries INTEGER NOT NULL,
-    summary BLOB NOT NULL      -- JSON
+    summary BLOB NOT NULL,     -- JSON
+    stop    BLOB,              -- the cause that somebody asks it to stop with, JSON
+    stop_epoch INTEGER         -- of the driver that is asked
 );
 CREATE INDEX run_by_update ON run (updated);
 CREATE TABLE entry (
@@ -45,6 +48,11 @@ PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {FORMAT};
 COMMIT;
 """
+
+# What makes a file of a format into one of the next.
+_MIGRATIONS = {
+    1: ("ALTER TABLE run ADD COLUMN stop BLOB", "ALTER TABLE run ADD COLUMN stop_epoch INTEGER"),
+}
 
 _SETTINGS = (
     "PRAGMA synchronous = FULL",  # NORMAL loses acknowledged records at a power loss
@@ -77,10 +85,28 @@ def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
         _check_size(connection, path)
         for setting in _SETTINGS:
             connection.execute(setting)
+        _migrate(connection)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def compact(path: Path, busy_seconds: float) -> int:
+    """Write the file anew without what was deleted, and its log into it; returns the bytes that this freed.
+
+    Raises:
+        JournalError: When the file cannot be used or written.
+    """
+    files = [path, path.with_name(f"{path.name}-wal")]
+    before = sum(file.stat().st_size for file in files if file.exists())
+    try:
+        with closing(connect(path, busy_seconds)) as connection:
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    except (OSError, sqlite3.Error) as error:
+        raise explained(error, path) from error
+    return before - sum(file.stat().st_size for file in files if file.exists())
 
 
 def _make_sure(path: Path) -> None:
@@ -101,6 +127,22 @@ def _check_format(connection: sqlite3.Connection, path: Path) -> None:
         error = JournalNewer(version, FORMAT)
         error.add_note(f"in {path}")
         raise error
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    """Bring an older file up to this format, all or nothing; of several processes one does it."""
+    if _number(connection, "user_version") == FORMAT:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for version in range(_number(connection, "user_version"), FORMAT):
+            for statement in _MIGRATIONS[version]:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {FORMAT}")
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
 
 
 def _check_size(connection: sqlite3.Connection, path: Path) -> None:

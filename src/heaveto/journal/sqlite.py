@@ -16,6 +16,7 @@ from typing import TypeVar
 from ..scopes import call_in_thread, finish
 from . import statements
 from .owner import LEASE_SECONDS
+from .schema import compact
 from .store import Entry, RunRow, Summary
 from .writer import Job, Lane, look, write
 
@@ -69,6 +70,23 @@ class SqliteStore:
 
     async def release(self, run_id: str, epoch: int) -> None:
         await self._write(partial(statements.release, run_id=run_id, epoch=epoch))
+
+    async def ask_stop(self, run_id: str, cause: bytes) -> int:
+        return await self._write(partial(statements.ask_stop, run_id=run_id, cause=cause))
+
+    async def asked_to_stop(self, run_id: str, epoch: int) -> bytes | None:
+        return await _ask(self._reader, partial(statements.asked_to_stop, run_id=run_id, epoch=epoch))
+
+    async def delete(self, run_id: str, epoch: int) -> None:
+        await self._write(partial(statements.delete, run_id=run_id, epoch=epoch))
+
+    async def compact(self) -> int:
+        """Give the room of deleted runs back to the disk; returns the bytes that this freed. Others may use the journal.
+
+        Raises:
+            JournalError: When somebody else writes for too long, or there is no room for a copy.
+        """
+        return await call_in_thread(compact, self.path, self._save_seconds)
 
     async def read(self, run_id: str, after: int = 0) -> list[Entry]:
         return await _ask(self._reader, partial(statements.read, run_id=run_id, after=after))

@@ -14,7 +14,19 @@ from .owner import describe, holds
 from .schema import place
 from .store import Entry, RunRow, Summary
 
-__all__ = ["append", "create", "encode_summary", "find", "read", "release", "runs", "take"]
+__all__ = [
+    "append",
+    "ask_stop",
+    "asked_to_stop",
+    "create",
+    "delete",
+    "encode_summary",
+    "find",
+    "read",
+    "release",
+    "runs",
+    "take",
+]
 
 _COLUMNS = "run_id, created, updated, epoch, owner, entries, summary"
 _AFTER_ALL = "\U0010ffff"  # sorts behind every character that an id can have
@@ -56,6 +68,27 @@ def append(connection: sqlite3.Connection, run_id: str, epoch: int, bodies: Sequ
 
 def release(connection: sqlite3.Connection, run_id: str, epoch: int) -> None:
     connection.execute("UPDATE run SET owner = '' WHERE run_id = ? AND epoch = ?", (run_id, epoch))
+
+
+def ask_stop(connection: sqlite3.Connection, run_id: str, cause: bytes) -> int:
+    epoch, holder = _get_run(connection, "epoch, owner", run_id)
+    if not holder:
+        return 0
+    connection.execute("UPDATE run SET stop = ?, stop_epoch = ? WHERE run_id = ?", (cause, epoch, run_id))
+    return int(epoch)
+
+
+def asked_to_stop(connection: sqlite3.Connection, run_id: str, epoch: int) -> bytes | None:
+    row = connection.execute("SELECT stop FROM run WHERE run_id = ? AND stop_epoch = ?", (run_id, epoch)).fetchone()
+    return None if row is None else bytes(row[0])
+
+
+def delete(connection: sqlite3.Connection, run_id: str, epoch: int) -> None:
+    number, current = _get_run(connection, "number, epoch", run_id)
+    if current != epoch:
+        raise Fenced(run_id)
+    connection.execute("DELETE FROM entry WHERE place >= ? AND place < ?", (place(number, 0), place(number + 1, 0)))
+    connection.execute("DELETE FROM run WHERE number = ?", (number,))
 
 
 def read(connection: sqlite3.Connection, run_id: str, after: int) -> list[Entry]:

@@ -22,6 +22,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Attributes:
         phase: "running", or the kind of the outcome.
         why: The outcome in a few words.
+        cause: The code of the stop or the error that ended it, such as "cancelled".
     """
 
     task: str = ""
@@ -29,6 +30,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model: str = ""
     phase: str = "running"
     why: str = ""
+    cause: str = ""
     turns: int = 0
     cost_usd: Decimal = Decimal(0)
     unpriced_calls: int = 0
@@ -85,6 +87,26 @@ class Store(Protocol):
 
     async def release(self, run_id: str, epoch: int) -> None:
         """Say that this driver is done, so that another may take the run at once. Of an older epoch it does nothing."""
+        ...
+
+    async def ask_stop(self, run_id: str, cause: bytes) -> int:
+        """Leave a cause for the run's driver to stop with; returns the driver's epoch, 0 when nobody drives the run.
+
+        Raises:
+            RunNotFound: When there is no such run.
+        """
+        ...
+
+    async def asked_to_stop(self, run_id: str, epoch: int) -> bytes | None:
+        """The cause that this driver was asked to stop with, the last one; None while nobody asks. Costs next to nothing."""
+        ...
+
+    async def delete(self, run_id: str, epoch: int) -> None:
+        """Forget the run, which this driver has taken.
+
+        Raises:
+            RunNotFound, Fenced: Nothing was deleted.
+        """
         ...
 
     async def read(self, run_id: str, after: int = 0) -> list[Entry]:

@@ -10,7 +10,8 @@ import anyio
 
 from ..causes import SaveTimeout
 from ..journal import Store, Summary
-from ..journal.records import DriveStarted, Record, RunFinished, encode_record
+from ..journal.records import DriveStarted, Record, RunFinished, encode_record, unseal
+from ..journal.seals import seal
 from ..journal.state import RunState
 from ..scopes import current_cause, wall_time
 from .events import Body, Emit, Event
@@ -21,8 +22,9 @@ __all__ = ["Log"]
 class Log:
     """The one writer of a run's journal while this process drives it."""
 
-    def __init__(self, store: Store, state: RunState, emit: Emit) -> None:
+    def __init__(self, store: Store, state: RunState, emit: Emit, *, seal: bytes = b"") -> None:
         self._store, self.state, self._emit = store, state, emit
+        self._seal = seal  # of the last record in the journal
         self._unsaved: list[Record] = []
         self._saved = state.seq  # the number of the last record in the journal
         self._pieces = 0
@@ -38,7 +40,7 @@ class Log:
         records: list[Record] = [state.started, DriveStarted(epoch=1, model=model)]
         state.apply(records[1])
         self._saved = 0
-        await self._store.create(state.run_id, owner, [*map(encode_record, records)], summarize(state))
+        await self._store.create(state.run_id, owner, self._sealed(records), summarize(state))
         self._publish(records)
 
     def add(self, *records: Record) -> None:
@@ -64,7 +66,7 @@ class Log:
         records, self._unsaved = self._unsaved, []
         state = self.state
         try:
-            await self._store.append(state.run_id, state.epoch, [*map(encode_record, records)], summarize(state))
+            await self._store.append(state.run_id, state.epoch, self._sealed(records), summarize(state))
         except anyio.get_cancelled_exc_class() as cancelled:
             if isinstance(cause := current_cause(), SaveTimeout):
                 self.broken = cause  # a store that its own limit does not end was left to itself
@@ -75,6 +77,11 @@ class Log:
             self.broken = error
             raise
         self._publish(records)
+
+    def _sealed(self, records: list[Record]) -> list[bytes]:
+        bodies = seal(map(encode_record, records), self._seal)
+        self._seal = unseal(bodies[-1])[1]
+        return bodies
 
     def tell(self, body: Body) -> None:
         """Tell the watchers something that is not kept."""
@@ -98,6 +105,7 @@ def summarize(state: RunState) -> Summary:
         model=state.started.model,
         phase=finished.outcome if finished else "running",
         why=finished.why if finished else "",
+        cause=(finished.cause or {}).get("code", "") if finished else "",
         turns=state.turns,
         cost_usd=state.spend.cost_usd,
         unpriced_calls=state.spend.unpriced_calls,

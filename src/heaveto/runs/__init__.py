@@ -6,9 +6,12 @@ events; `permissions.py` which calls ask a person, and `approving.py` that perso
 
 from .agent import Agent, Result
 from .approving import approve_call
+from .keeping import delete_run, export_runs, fork_run, import_runs, prune_runs, select_rows, verify_run
+from .listening import stop_run
 from .opening import read_records, read_state
 from .permissions import Permissions
 from .program import main
+from .replaying import replay
 from .resolving import resolve_call
 from .run import Run
 from .signals import Signals
@@ -22,8 +25,17 @@ __all__ = [
     "Run",
     "Signals",
     "approve_call",
+    "delete_run",
+    "export_runs",
+    "fork_run",
+    "import_runs",
     "main",
+    "prune_runs",
     "read_records",
     "read_state",
+    "replay",
     "resolve_call",
+    "select_rows",
+    "stop_run",
+    "verify_run",
 ]

@@ -28,6 +28,7 @@ from ..models import ChecksInputs, Model
 from ..retry import RetryPolicy
 from ..scopes import Slots, current_cause, finish, tasks
 from ..tools import Tool
+from .listening import listen
 from .opening import begin, take_up
 from .prompts import message_of
 from .run import Run, carrying, cause_of
@@ -188,7 +189,7 @@ class Agent:
         async with self._stores.opened() as store:
             watchers = Watchers()
             log = await begin(store, self._started(task, run_id or new_run_id(), settings or {}), watchers.publish)
-            async with self._driven(log, watchers) as run:
+            async with self._driven(store, log, watchers) as run:
                 yield run
 
     @asynccontextmanager
@@ -208,7 +209,7 @@ class Agent:
         async with self._stores.opened() as store:
             watchers = Watchers()
             log = await take_up(store, run_id, watchers.publish, model=self.model, limits=limits, say=said)
-            async with self._driven(log, watchers) as run:
+            async with self._driven(store, log, watchers) as run:
                 yield run
 
     async def aclose(self) -> None:
@@ -245,13 +246,14 @@ class Agent:
         )
 
     @asynccontextmanager
-    async def _driven(self, log: Log, watchers: Watchers) -> AsyncIterator[Run]:
+    async def _driven(self, store: Store, log: Log, watchers: Watchers) -> AsyncIterator[Run]:
         """The run in a task of its own, for as long as the block lasts; what it leaves early is stopped."""
         loop = Loop(log, self.model, self._toolbox, self._specs, self._retry, self._model_slots, self.budget)
         run = Run(log, watchers, loop, grace_seconds=self._grace_seconds, budget=self.budget)
         with carrying(run.report):
             async with tasks() as group:
                 group.start_soon(run.drive, name=f"run {run.id}")
+                group.start_soon(listen, run, store, log.state.epoch, name=f"listening for run {run.id}")
                 try:
                     yield run
                 except BaseException as error:

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 from ..errors import AgentError, ConfigError
 from ..journal import Store, this_process
-from ..journal.records import CallSpent, DriveStarted, LimitsChanged, Record, RunStarted, Said, decode_record
+from ..journal.records import CallSpent, DriveStarted, LimitsChanged, Record, RunStarted, Said
+from ..journal.seals import decode_entries, last_seal
 from ..journal.state import RunState, fold
 from ..loop.budget import check_price
 from ..loop.events import Emit
@@ -63,11 +64,12 @@ async def take_up(
     run_id = await store.find(run_id)
     epoch = await take(store, run_id)
     try:
-        state = await read_state(store, run_id)
+        entries = await store.read(run_id)
+        state = fold(decode_entries(run_id, entries))
         if say is None and state.finished is not None and state.finished.outcome == "answered":
             raise ConfigError(f"run {run_id} has its answer already", "to go on from it, say something new")
         check_price(limits or state.limits, model)
-        log = Log(store, state, emit)
+        log = Log(store, state, emit, seal=last_seal(entries))
         log.add(*_opening_records(state, epoch, model.name, limits, say))
         await log.commit()
     except BaseException:
@@ -102,8 +104,7 @@ async def read_records(store: Store, run_id: str) -> list[Record]:
     Raises:
         RunNotFound, JournalNewer, JournalDamaged: They cannot be read.
     """
-    entries = await store.read(run_id)
-    return [decode_record(entry.body, f"run {run_id}, record {entry.seq}") for entry in entries]
+    return list(decode_entries(run_id, await store.read(run_id)))
 
 
 async def read_state(store: Store, run_id: str) -> RunState:

@@ -7,10 +7,11 @@ from typing import Literal
 from ..errors import ConfigError
 from ..journal import Store
 from ..journal.records import Record, ToolResolved, encode_record
-from ..journal.state import CallEntry, RunState
+from ..journal.seals import decode_entries, last_seal, seal
+from ..journal.state import CallEntry, RunState, fold
 from ..loop.log import summarize
 from ..scopes import finish
-from .opening import read_state, take
+from .opening import take
 
 __all__ = ["resolve_call"]
 
@@ -35,10 +36,11 @@ async def resolve_call(
     run_id = await store.find(run_id)
     epoch = await take(store, run_id)
     try:
-        state = await read_state(store, run_id)
+        entries = await store.read(run_id)
+        state = fold(decode_entries(run_id, entries))
         record: Record = _verdict(_in_doubt(state, call_id), verdict, evidence, who)
         state.apply(record)
-        await store.append(run_id, epoch, [encode_record(record)], summarize(state))
+        await store.append(run_id, epoch, seal([encode_record(record)], last_seal(entries)), summarize(state))
     finally:
         await finish(RELEASE_SECONDS, store.release, run_id, epoch)
     return run_id

@@ -127,6 +127,15 @@ class FaultyStore:
     async def release(self, run_id: str, epoch: int) -> None:
         await self.store.release(run_id, epoch)
 
+    async def ask_stop(self, run_id: str, cause: bytes) -> int:
+        return await self.store.ask_stop(run_id, cause)
+
+    async def asked_to_stop(self, run_id: str, epoch: int) -> bytes | None:
+        return await self.store.asked_to_stop(run_id, epoch)
+
+    async def delete(self, run_id: str, epoch: int) -> None:
+        await self.store.delete(run_id, epoch)
+
     async def read(self, run_id: str, after: int = 0) -> list[Entry]:
         return await self.store.read(run_id, after)
 

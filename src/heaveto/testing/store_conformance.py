@@ -179,6 +179,7 @@ async def a_summary_comes_back_whole(factory: StoreFactory) -> None:
         model="openrouter:a/b",
         phase="limit",
         why="cost budget reached",
+        cause="cost_budget",
         turns=7,
         cost_usd=Decimal("0.0123450"),
         unpriced_calls=1,
@@ -236,6 +237,36 @@ async def a_stopped_caller_writes_to_the_end(factory: StoreFactory) -> None:
         _expect("owner", (await store.runs())[0].owner, "")
 
 
+async def a_driver_learns_that_it_is_asked_to_stop(factory: StoreFactory) -> None:
+    async with _opened(factory) as store:
+        await store.create("run", this_process(), [], Summary())
+        _expect("the cause before", await store.asked_to_stop("run", 1), None)
+        _expect("the epoch that is asked", await store.ask_stop("run", b"first"), 1)
+        await store.ask_stop("run", b"second")
+        _expect("the cause", await store.asked_to_stop("run", 1), b"second")
+        await store.release("run", 1)
+        _expect("that nobody is asked", await store.ask_stop("run", b"late"), 0)
+        _expect(
+            "that the next driver is not", await store.asked_to_stop("run", await store.take("run", this_process())), None
+        )
+        await _refused(RunNotFound, store.ask_stop, "nobody", b"x")
+
+
+async def a_deleted_run_is_gone_and_others_are_there(factory: StoreFactory) -> None:
+    async with _opened(factory) as store:
+        for run_id in ("a", "b", "c"):
+            await store.create(run_id, "", [run_id.encode()], Summary())
+        epoch = await store.take("b", this_process())
+        await _refused(Fenced, store.delete, "b", epoch - 1)
+        await store.delete("b", epoch)
+        await _refused(RunNotFound, store.read, "b")
+        await _refused(RunNotFound, store.delete, "b", epoch)
+        _expect("those left", sorted(row.run_id for row in await store.runs()), ["a", "c"])
+        _expect("records", [await _bodies(store, "a"), await _bodies(store, "c")], [[b"a"], [b"c"]])
+        await store.create("b", "", [b"new"], Summary())
+        _expect("records", await _bodies(store, "b"), [b"new"])
+
+
 async def closing_twice_is_harmless(factory: StoreFactory) -> None:
     async with _opened(factory) as store:
         await store.create("run", "", [b"one"], Summary())
@@ -264,6 +295,8 @@ CHECKS: list[Check] = [
     an_id_is_found_by_its_beginning,
     runs_side_by_side_do_not_mix,
     a_stopped_caller_writes_to_the_end,
+    a_driver_learns_that_it_is_asked_to_stop,
+    a_deleted_run_is_gone_and_others_are_there,
     closing_twice_is_harmless,
 ]
 

@@ -1,0 +1,146 @@
+"""`heaveto stop`, `fork`, `replay`, `verify`, `delete` and `prune`: what is done to runs without driving them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+import click
+
+from .ages import seconds_of
+from .options import HELP
+from .showing import EVERY_RUN, reading
+
+__all__ = [
+    "delete_command",
+    "fork_command",
+    "prune_command",
+    "replay_command",
+    "stop_command",
+    "verify_command",
+]
+
+WRONG = 1
+
+
+@click.command("stop", context_settings=HELP)
+@click.argument("run_id", metavar="RUN")
+@click.option("--why", metavar="TEXT", default="", help="The cause; it is what the run's end says.")
+@click.option("--wait", metavar="SECONDS", default=15.0, show_default=True, help="How long to wait until it has stopped.")
+def stop_command(run_id: str, why: str, wait: float) -> None:
+    """Stop a run that another process drives. It stops within a second or so, and is saved."""
+    from ..causes import Cancelled
+    from ..runs import stop_run
+    from .resolving import who
+
+    async def stop(store: Any) -> tuple[str, Any]:
+        found = await store.find(run_id)
+        asked = await stop_run(store, found, Cancelled(why, who()))
+        return found, await _wait_until_released(store, found, wait) if asked else None
+
+    found, summary = reading(stop)
+    if summary is None:
+        raise click.ClickException(f"nobody drives run {found}; heaveto why {found} says how it ended")
+    if summary.phase == "running":
+        click.echo(f"asked, and not stopped yet: heaveto why {found}")
+    else:
+        click.echo(f"{summary.phase}: {summary.why}")
+
+
+async def _wait_until_released(store: Any, run_id: str, seconds: float) -> Any:
+    import anyio
+
+    from ..journal.owner import is_alive
+
+    until = time.monotonic() + seconds
+    while True:
+        row = next(row for row in await store.runs(EVERY_RUN) if row.run_id == run_id)
+        if not row.owner or is_alive(row.owner) is False or time.monotonic() >= until:
+            return row.summary
+        await anyio.sleep(0.2)
+
+
+@click.command("fork", context_settings=HELP)
+@click.argument("run_id", metavar="RUN")
+@click.option(
+    "--turn", type=click.IntRange(min=0), required=True, help="The last turn that the new run has; 0: the task alone."
+)
+def fork_command(run_id: str, turn: int) -> None:
+    """Begin another run that goes on from a turn of this one, which stays as it is. Then `heaveto resume` it."""
+    from ..runs import fork_run
+    from ..runs.agent import new_run_id
+
+    found = reading(lambda store: fork_run(store, run_id, turn, new_run_id()))
+    click.echo(f"forked; resume: heaveto resume {found}")
+
+
+@click.command("replay", context_settings=HELP)
+@click.argument("run_id", metavar="[RUN]", default="", required=False)
+def replay_command(run_id: str) -> None:
+    """Hold a run's journal against the code, without model or tools: same steps, keys, spend, answer; else exit status 1."""
+    from ..runs import read_records, replay
+
+    async def read(store: Any) -> Any:
+        found = await store.find(run_id)
+        return found, await read_records(store, found)
+
+    found, records = reading(read)
+    differences = replay(records)
+    for difference in differences:
+        click.echo(difference)
+    click.echo(
+        f"run {found}: {len(records)} records, " + (f"{len(differences)} differences" if differences else "all as written")
+    )
+    sys.exit(WRONG if differences else 0)
+
+
+@click.command("verify", context_settings=HELP)
+@click.argument("run_id", metavar="[RUN]", default="", required=False)
+def verify_command(run_id: str) -> None:
+    """Look for damaged or missing records, in one run or in all. Exit status 1 when there are any."""
+    from ..errors import JournalError
+    from ..runs import verify_run
+
+    async def verify(store: Any) -> tuple[int, int, list[str]]:
+        only = await store.find(run_id) if run_id else None
+        rows = [row for row in await store.runs(EVERY_RUN) if only in (None, row.run_id)]
+        count, problems = 0, list[str]()
+        for row in rows:
+            try:
+                count += await verify_run(store, row)
+            except JournalError as error:
+                problems.append(str(error))
+        return len(rows), count, problems
+
+    runs, records, problems = reading(verify)
+    for problem in problems:
+        click.echo(problem)
+    click.echo(f"{runs} runs, {records} records: " + (f"{len(problems)} runs are damaged" if problems else "whole"))
+    sys.exit(WRONG if problems else 0)
+
+
+@click.command("delete", context_settings=HELP)
+@click.argument("run_id", metavar="RUN")
+def delete_command(run_id: str) -> None:
+    """Forget a run that nobody drives."""
+    from ..runs import delete_run
+
+    click.echo(f"deleted {reading(lambda store: delete_run(store, run_id))}")
+
+
+@click.command("prune", context_settings=HELP)
+@click.option(
+    "--older-than", "seconds", metavar="AGE", required=True, callback=seconds_of, help="Such as 30d, 12h or 90min."
+)
+@click.option("--waiting-too", is_flag=True, help="Those too that wait for a person.")
+def prune_command(seconds: float, waiting_too: bool) -> None:
+    """Forget the runs that were last touched longer ago, and give their room back. What is driven or waits for you stays."""
+    from ..runs import prune_runs
+
+    async def prune(store: Any) -> tuple[int, int]:
+        pruned = await prune_runs(store, time.time() - seconds, waiting_too=waiting_too)
+        return len(pruned), await store.compact()
+
+    runs, freed = reading(prune)
+    click.echo(f"deleted {runs} {'run' if runs == 1 else 'runs'}, {max(0, freed):,} bytes freed")

@@ -1,0 +1,187 @@
+"""Runs are forgotten, carried elsewhere, forked, and held against the code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+import pytest
+
+from heaveto.causes import Cancelled
+from heaveto.errors import APIError, ConfigError, JournalDamaged, JournalError, RunNotFound, RunTaken
+from heaveto.journal import MemoryStore, Summary, this_process
+from heaveto.journal.records import Record, Replied, RunFinished, ToolStarted
+from heaveto.journal.state import fold
+from heaveto.messages import AssistantMessage
+from heaveto.runs import (
+    delete_run,
+    export_runs,
+    fork_run,
+    import_runs,
+    prune_runs,
+    read_records,
+    read_state,
+    replay,
+    select_rows,
+    verify_run,
+)
+from heaveto.scopes import wall_time
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+async def lived(rig: Any, plan: Any) -> Any:
+    """A rich run that has its answer, with a retry in it."""
+    lived = rig(plan=plan(APIError("p", 503, "busy")))
+    await lived.agent().run("go", run_id="run")
+    return lived
+
+
+async def lines_of(store: Any, *run_ids: str) -> list[str]:
+    return [line async for line in export_runs(store, run_ids)]
+
+
+# --- forgetting -----------------------------------------------------------------------------------------------------
+
+
+async def test_only_a_run_that_nobody_drives_is_deleted(lived: Any) -> None:
+    await lived.store.create("driven", this_process(), [b"x"], Summary())
+    with pytest.raises(RunTaken):
+        await delete_run(lived.store, "driven")
+    assert await delete_run(lived.store, "ru") == "run"
+    with pytest.raises(RunNotFound):
+        await lived.store.read("run")
+    assert len(await lived.store.runs()) == 1
+
+
+async def test_old_runs_go_but_for_those_that_somebody_needs() -> None:
+    store = MemoryStore()
+    for name, owner, phase in (("old", "", "answered"), ("waits", "", "waiting"), ("driven", this_process(), "running")):
+        await store.create(name, owner, [b"x"], Summary(phase=phase))
+    now = wall_time()
+    await store.create("new", "", [b"x"], Summary(phase="answered"))
+    assert await prune_runs(store, now) == ["old"]
+    assert await prune_runs(store, now, waiting_too=True) == ["waits"]
+    assert {row.run_id for row in await store.runs()} == {"driven", "new"}
+
+
+async def test_a_list_is_narrowed_down() -> None:
+    store = MemoryStore()
+    for name, phase, cause, usd in (
+        ("a", "answered", "", 1),
+        ("b", "limit", "cost_budget", 3),
+        ("c", "limit", "max_turns", 2),
+    ):
+        await store.create(name, "", [], Summary(phase=phase, cause=cause, cost_usd=Decimal(usd)))
+    rows = await store.runs()
+
+    def names(**wanted: Any) -> str:
+        return "".join(sorted(row.run_id for row in select_rows(rows, **wanted)))
+
+    assert names() == "abc"
+    assert names(states=["limit"]) == "bc"
+    assert names(states=["limit", "answered"], least_usd=Decimal(2)) == "bc"
+    assert names(cause="max_turns") == "c"
+    assert names(since=rows[0].updated) == "c"
+    assert names(until=rows[-1].updated) == "a"
+
+
+# --- carrying elsewhere ---------------------------------------------------------------------------------------------
+
+
+async def test_a_run_is_the_same_elsewhere_and_goes_on_there(rig: Any, plan: Any, answer: str) -> None:
+    here, there = rig(plan=plan()), rig(plan=plan())
+    async with here.agent().start("go", run_id="run") as run:
+        run.cancel(Cancelled("moving"))
+    lines = await lines_of(here.store, "run")
+    assert await import_runs(there.store, lines) == ["run"]
+    assert await lines_bodies(there.store) == await lines_bodies(here.store)
+    assert (await there.agent().resume("run")).text == answer
+    (row,) = await there.store.runs()
+    await verify_run(there.store, row)
+
+
+async def lines_bodies(store: Any) -> list[bytes]:
+    return [entry.body for entry in await store.read("run")]
+
+
+async def test_what_is_not_whole_is_not_imported(lived: Any) -> None:
+    lines = await lines_of(lived.store, "run")
+    store = MemoryStore()
+    wrong: list[tuple[type[JournalError | ConfigError], Sequence[str], str]] = [
+        (
+            JournalDamaged,
+            [*lines[:3], lines[3].replace("turn 0", "turn 9"), *lines[4:]],
+            "record 4: its checksum does not fit",
+        ),
+        (JournalDamaged, [*lines[:3], *lines[4:]], "record 4: it is missing"),
+        (ConfigError, [*lines, "hello"], f"line {len(lines) + 1} is none of an export"),
+    ]
+    for kind, bad, text in wrong:
+        assert bad != lines
+        with pytest.raises(kind, match=text):
+            await import_runs(store, bad)
+    assert await store.runs() == []
+    with pytest.raises(JournalError, match="there is a run run already"):
+        await import_runs(lived.store, lines)
+
+
+# --- forking --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("turn", [0, 1, 2, 3, 4])
+async def test_a_fork_goes_on_from_its_turn(lived: Any, rig: Any, plan: Any, answer: str, turn: int) -> None:
+    assert await fork_run(lived.store, "ru", turn, "fork") == "fork"
+    state = await read_state(lived.store, "fork")
+    assert (state.turns, state.started.forked_from) == (turn, f"run turn {turn}")
+    assert state.spend.cost_usd == 0, "the run before has paid for that"
+    old = list((await read_state(lived.store, "run")).transcript)
+    assert list(state.transcript) == old[: len(state.transcript)]
+    assert sum(isinstance(message, AssistantMessage) for message in state.transcript) == turn
+    if turn == 4:
+        assert state.answer == answer
+        return
+    lived.plan = plan()
+    result = await lived.agent().resume("fork")
+    assert (result.text, result.turns) == (answer, 4)
+    assert replay(await read_records(lived.store, "fork")) == []
+
+
+async def test_there_is_no_fork_where_there_is_no_turn_or_no_answer(lived: Any) -> None:
+    with pytest.raises(ConfigError, match="run run has 4 turns, and no turn 5"):
+        await fork_run(lived.store, "run", 5, "fork")
+    records = await read_records(lived.store, "run")
+    at = next(index for index, record in enumerate(records) if isinstance(record, ToolStarted))
+    entries = await lived.store.read("run")
+    await lived.store.create("killed", "", [entry.body for entry in entries[: at + 1]], Summary())
+    with pytest.raises(ConfigError, match="turn 2 of run killed has calls without an answer"):
+        await fork_run(lived.store, "killed", 2, "fork")
+    assert {row.run_id for row in await lived.store.runs()} == {"run", "killed"}
+
+
+# --- replaying ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_journal_is_what_the_code_makes_of_it(lived: Any) -> None:
+    assert replay(await read_records(lived.store, "run")) == []
+
+
+async def test_what_the_code_would_not_have_written_is_named(lived: Any) -> None:
+    records = await read_records(lived.store, "run")
+
+    def changed(kind: type[Record], **fields: Any) -> list[str]:
+        at = next(index for index, record in enumerate(records) if isinstance(record, kind))
+        return replay([*records[:at], msgspec.structs.replace(records[at], **fields), *records[at + 1 :]])
+
+    assert "has the key none, and the code makes" in changed(ToolStarted, key="none")[0]
+    assert "turn 7, after turn 0" in changed(Replied, turn=7)[0]
+    assert "turns: 9 was written, and the code makes 4" in changed(RunFinished, turns=9)[0]
+    assert "the answer: 'no' was written" in changed(RunFinished, text="no")[0]
+    state = fold(records)
+    assert "spend: " in changed(RunFinished, spend=msgspec.structs.replace(state.spend, calls=99))[0]
+    at = next(index for index, record in enumerate(records) if isinstance(record, Replied))
+    assert "a reply, where the loop would answer" in replay([*records[: at + 1], *records[at:]])[0]
+    assert replay(records[1:]) == ["record 1: a run begins with run.started"]
