@@ -71,3 +71,11 @@ class Bag:
     def look(self) -> str:
         """Look."""
         return "nothing"
+
+
+@tool(effect="read", isolate=True)
+def note(pids: str) -> str:
+    """Write down who runs this."""
+    with Path(pids).open("a") as file:
+        file.write(f"{os.getpid()}\n")
+    return "noted"
