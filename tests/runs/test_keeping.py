@@ -12,7 +12,8 @@ import pytest
 from heaveto.causes import Cancelled
 from heaveto.errors import APIError, ConfigError, JournalDamaged, JournalError, RunNotFound, RunTaken
 from heaveto.journal import MemoryStore, Summary, this_process
-from heaveto.journal.records import Record, Replied, RunFinished, ToolStarted
+from heaveto.journal.records import LimitNear, Record, Replied, RunFinished, ToolStarted, encode_record
+from heaveto.journal.seals import decode_entries, seal
 from heaveto.journal.state import fold
 from heaveto.messages import AssistantMessage
 from heaveto.runs import (
@@ -150,6 +151,16 @@ async def test_a_fork_goes_on_from_its_turn(lived: Any, rig: Any, plan: Any, ans
     assert replay(await read_records(lived.store, "fork")) == []
 
 
+async def test_a_fork_is_warned_of_its_limits_anew(lived: Any) -> None:
+    entries = await lived.store.read("run")
+    warning = LimitNear(limit="turns", percent=80, used=4, of=5, setting="--max-turns")
+    bodies = [*map(encode_record, [*decode_entries("run", entries[:-1]), warning])]
+    await lived.store.create("warned", "", seal(bodies, b""), Summary())
+    await fork_run(lived.store, "warned", 4, "fork")
+    assert (await read_state(lived.store, "warned")).warned == [warning]
+    assert (await read_state(lived.store, "fork")).warned == []
+
+
 async def test_there_is_no_fork_where_there_is_no_turn_or_no_answer(lived: Any) -> None:
     with pytest.raises(ConfigError, match="run run has 4 turns, and no turn 5"):
         await fork_run(lived.store, "run", 5, "fork")
@@ -184,4 +195,9 @@ async def test_what_the_code_would_not_have_written_is_named(lived: Any) -> None
     assert "spend: " in changed(RunFinished, spend=msgspec.structs.replace(state.spend, calls=99))[0]
     at = next(index for index, record in enumerate(records) if isinstance(record, Replied))
     assert "a reply, where the loop would answer" in replay([*records[: at + 1], *records[at:]])[0]
+    warning = LimitNear(limit="turns", percent=80, used=4, of=5, setting="--max-turns")
+    assert replay([*records[:-1], warning, records[-1]]) == []
+    assert "a warning at 80 % of --max-turns, which" in replay([*records[:-1], warning, warning, records[-1]])[0]
+    assert "what was left to itself: ('task x',)" in changed(RunFinished, abandoned=("task x",))[0]
+    assert "its parts: " in changed(RunFinished, spend_by={"retries": state.spend})[0]
     assert replay(records[1:]) == ["record 1: a run begins with run.started"]

@@ -48,6 +48,8 @@ def decode_entries(run_id: str, entries: Iterable[Entry]) -> Iterator[Record]:
         if entry.seq != seq:
             raise JournalDamaged(where, "it is missing")
         body, found = unseal(entry.body)
+        if before and not found:
+            raise JournalDamaged(where, "it has no checksum, and those before it have one")
         if found and found != _digest(body, before):
             raise JournalDamaged(where, "its checksum does not fit: it was changed after it was written")
         before = found or before
