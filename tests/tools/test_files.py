@@ -43,14 +43,15 @@ def content_of(call: Call, path: str) -> bytes:
     return (call.folder / path).read_bytes()
 
 
-def test_the_five() -> None:
-    """Names, effects, and what runs alone."""
+def test_names_effects_and_what_runs_alone() -> None:
     assert [(each.name, each.effect, each.alone) for each in file_tools()] == [
         ("list_files", "read", False),
         ("read_file", "read", False),
         ("search_files", "read", False),
         ("edit_file", "write", True),
         ("write_file", "write", True),
+        ("move_file", "write", True),
+        ("delete_file", "write", True),
     ]
     for each in file_tools():
         assert each.description

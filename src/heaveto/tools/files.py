@@ -1,4 +1,4 @@
-"""The built-in file tools: list, read, search, edit and write in the working folder.
+"""The built-in file tools: list, read, search, edit and write in the working folder, with those of `moving.py`.
 
 What they answer is a contract: people's prompts, and our offline model, read it line by line.
 """
@@ -13,9 +13,10 @@ from ..errors import ToolError
 from ..scopes import check_stop
 from .decorator import tool
 from .edits import decode_text, describe_binary, replace_once, split_lines
+from .moving import delete_file, move_file
 from .protocol import Call, Check, Facts, Tool
 from .searching import MAX_LINE_CHARS, Searcher, open_searcher
-from .surrogates import replace_surrogates
+from .surrogates import one_line, replace_surrogates
 from .tree import find_nearest, walk_files
 from .workspace import NotThere, Parts, Workspace, hash_of
 
@@ -159,8 +160,8 @@ def write_file(call: Call, path: str, content: str) -> str:
 
 
 def file_tools() -> list[Tool]:
-    """The five file tools."""
-    return [list_files, read_file, search_files, edit_file, write_file]
+    """The file tools: three that look, four that change."""
+    return [list_files, read_file, search_files, edit_file, write_file, move_file, delete_file]
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
@@ -229,9 +230,7 @@ def _shorten(line: str, max_chars: int) -> str:
 
 
 def _name(parts: Parts) -> str:
-    """A path as the model reads it: on one line, and with a sign for bytes that are no text."""
-    name = replace_surrogates("/".join(parts) or ".")
-    return name if name.isprintable() else "".join(each if each.isprintable() else "\ufffd" for each in name)
+    return one_line("/".join(parts) or ".")
 
 
 # --- changing -------------------------------------------------------------------------------------------------------

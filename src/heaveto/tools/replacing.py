@@ -1,4 +1,4 @@
-"""Replacing a file in one step: whoever looks sees the old content or the new, and nobody else's change is lost.
+"""Replacing, moving and removing a file in one step: whoever looks sees the old or the new, and nobody's change is lost.
 
 The new content goes to a temporary file beside it, which then changes places with the old one in a single system call; if
 what came out is not what was read before, someone else had written meanwhile, and the two change back. Where the system
@@ -18,7 +18,7 @@ import secrets
 import time
 from typing import NamedTuple
 
-__all__ = ["TEMP_PREFIX", "ChangedMeanwhile", "Seen", "read_fd", "replace_file"]
+__all__ = ["TEMP_PREFIX", "ChangedMeanwhile", "Seen", "move_file", "read_fd", "remove_file", "replace_file"]
 
 TEMP_PREFIX = ".heaveto-"  # so that a listing can leave out what a killed process left behind
 _NO_REPLACE, _EXCHANGE = 1, 2  # linux/fs.h
@@ -51,7 +51,7 @@ def replace_file(folder: int, name: str, seen: Seen | None, data: bytes) -> None
         OSError: When the system refuses. Nothing was changed, unless the last step, making the folder durable, raised it.
     """
     _remove_leftovers(folder)
-    temp = f"{TEMP_PREFIX}{os.getpid()}-{secrets.token_hex(8)}.tmp"
+    temp = _new_temp()
     try:
         _write_temp(folder, temp, seen, data)
         placed = _exchange(folder, temp, name, seen) if seen else _place(folder, temp, name)
@@ -64,12 +64,67 @@ def replace_file(folder: int, name: str, seen: Seen | None, data: bytes) -> None
     os.fsync(folder)
 
 
+def move_file(folder: int, name: str, to_folder: int, to_name: str, seen: Seen) -> None:
+    """Give a file another name, where nothing has that name yet. It is under the old one or the new at any moment.
+
+    Raises:
+        FileExistsError: When something has it.
+        ChangedMeanwhile: When the file is no longer as it was seen. It has its old name.
+        OSError: When the system refuses. Nothing was changed, unless the last step, making the folders durable, raised it.
+    """
+    try:
+        if not _rename(folder, name, to_name, _NO_REPLACE, to_folder):
+            _rename_carefully(folder, name, to_folder, to_name)
+    except FileNotFoundError as error:
+        raise ChangedMeanwhile from error
+    if _read_named(to_folder, to_name) != seen.data:
+        _put_back(to_folder, to_name, folder, name)
+        raise ChangedMeanwhile
+    os.fsync(to_folder)
+    os.fsync(folder)
+
+
+def remove_file(folder: int, name: str, seen: Seen) -> None:
+    """Remove a file. It is looked at under a temporary name first, so that what somebody else wrote meanwhile is put back.
+
+    Raises:
+        ChangedMeanwhile: When the file is no longer as it was seen.
+        OSError: When the system refuses.
+    """
+    temp = _new_temp()
+    move_file(folder, name, folder, temp, seen)
+    _remove(folder, temp)
+    os.fsync(folder)
+
+
 def read_fd(fd: int) -> bytes:
     """All that is left to read."""
     chunks = []
     while chunk := os.read(fd, _CHUNK_BYTES):
         chunks.append(chunk)
     return b"".join(chunks)
+
+
+def _new_temp() -> str:
+    return f"{TEMP_PREFIX}{os.getpid()}-{secrets.token_hex(8)}.tmp"
+
+
+def _rename_carefully(folder: int, name: str, to_folder: int, to_name: str) -> None:
+    """Where the system cannot refuse to replace: a look right before, which leaves a few microseconds."""
+    try:
+        os.stat(to_name, dir_fd=to_folder, follow_symlinks=False)
+    except FileNotFoundError:
+        os.rename(name, to_name, src_dir_fd=folder, dst_dir_fd=to_folder)
+    else:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+
+
+def _put_back(folder: int, name: str, to_folder: int, to_name: str) -> None:
+    try:
+        if not _rename(folder, name, to_name, _NO_REPLACE, to_folder):
+            _rename_carefully(folder, name, to_folder, to_name)
+    except FileExistsError:
+        pass  # somebody has made a newer one meanwhile, which stands
 
 
 def _write_temp(folder: int, temp: str, seen: Seen | None, data: bytes) -> None:
@@ -130,12 +185,13 @@ def _read_named(folder: int, name: str) -> bytes | None:
         os.close(fd)
 
 
-def _rename(folder: int, old: str, new: str, flag: int) -> bool:
-    """Rename with a condition; whether the system can."""
+def _rename(folder: int, old: str, new: str, flag: int, to_folder: int | None = None) -> bool:
+    """Rename with a condition, into another folder perhaps; whether the system can."""
     function = _renameat2()
     if function is None:
         return False
-    if function(folder, os.fsencode(old), folder, os.fsencode(new), ctypes.c_uint(flag)) == 0:
+    to_folder = folder if to_folder is None else to_folder
+    if function(folder, os.fsencode(old), to_folder, os.fsencode(new), ctypes.c_uint(flag)) == 0:
         return True
     number = ctypes.get_errno()
     if number in _NOT_SUPPORTED:

@@ -22,12 +22,13 @@ from ..errors import ToolError, ToolFatal
 from ..scopes import check_stop
 from .locks import locked
 from .openat import Opener, open_beneath
-from .replacing import ChangedMeanwhile, Seen, replace_file
+from .replacing import ChangedMeanwhile, Seen, move_file, remove_file, replace_file
 
 __all__ = ["MAX_FILE_BYTES", "Entry", "NotThere", "Parts", "Workspace", "hash_of"]
 
 Parts: TypeAlias = tuple[str, ...]
 Change: TypeAlias = Callable[[bytes | None], bytes]
+Look: TypeAlias = Callable[[bytes], object]  # what it raises changes nothing
 
 MAX_FILE_BYTES = 20_000_000  # no text that a model works on is longer; a log or a dump would fill the memory
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
@@ -125,10 +126,56 @@ class Workspace:
             data = change(seen.data if seen else None)
             check_stop()
             with self._open_parent(root, parts) as folder, _in_words(_shown(parts)):
-                try:
-                    replace_file(folder, parts[-1], seen, data)
-                except ChangedMeanwhile as error:
-                    raise ToolError(f'"{_shown(parts)}" was changed by someone else; read it again') from error
+                replace_file(folder, parts[-1], seen, data)
+
+    def delete(self, path: str, look: Look) -> None:
+        """Remove a file, with nobody else writing in the folder meanwhile. A stop before that leaves it.
+
+        Args:
+            look: Given the content, it may refuse by raising.
+
+        Raises:
+            NotThere: When there is none.
+            ToolError: When the path is not for writing, or someone else changed the file meanwhile.
+        """
+        parts = self.resolve(path)
+        _check_for_writing(parts)
+        with self._open_root() as root, locked(root):
+            seen = self._see_there(root, parts)
+            look(seen.data)
+            check_stop()
+            with self._open(root, parts[:-1], _FOLDER, links=False) as folder, _in_words(_shown(parts)):
+                remove_file(folder, parts[-1], seen)
+
+    def move(self, path: str, to: str, look: Look) -> None:
+        """Give a file another path, where nothing is yet. Folders that are missing on the way are made.
+
+        Args:
+            look: Given the content, it may refuse by raising.
+
+        Raises:
+            NotThere: When there is none.
+            ToolError: When a path is not for writing, something is at `to`, or someone else changed the file meanwhile.
+        """
+        parts, to_parts = self.resolve(path), self.resolve(to)
+        _check_for_writing(parts)
+        _check_for_writing(to_parts)
+        with self._open_root() as root, locked(root):
+            seen = self._see_there(root, parts)
+            look(seen.data)
+            check_stop()
+            with (
+                self._open(root, parts[:-1], _FOLDER, links=False) as folder,
+                self._open_parent(root, to_parts) as to_folder,
+                _in_words(_shown(parts), _shown(to_parts)),
+            ):
+                move_file(folder, parts[-1], to_folder, to_parts[-1], seen)
+
+    def _see_there(self, root: int, parts: Parts) -> Seen:
+        seen = self._see(root, parts)
+        if seen is None:
+            raise NotThere(f'there is no "{_shown(parts)}"')
+        return seen
 
     def _make_relative(self, path: str) -> str:
         if not path.startswith("/"):
@@ -221,14 +268,20 @@ def _kind_of(entry: os.DirEntry[str]) -> Literal["file", "folder", "link", "othe
 
 
 @contextmanager
-def _in_words(name: str) -> Iterator[None]:
-    """Say in the model's words what the system refused."""
+def _in_words(name: str, to: str = "") -> Iterator[None]:
+    """Say in the model's words what the system refused, and that someone else was faster."""
     try:
         yield
+    except ChangedMeanwhile as error:
+        raise ToolError(f'"{name}" was changed by someone else; read it again') from error
     except OSError as error:
         match error.errno:
             case errno.ENOENT:
                 raise NotThere(f'there is no "{name}"') from error
+            case errno.EEXIST if to:
+                raise ToolError(f'there is a "{to}" already; give another path, or delete that first') from error
+            case errno.EXDEV if to:
+                raise ToolError(f'"{to}" is on another disk than "{name}"; write it there, and delete this one') from error
             case errno.EXDEV:
                 raise ToolError(f'"{name}" leads out of the working folder; give a path that stays inside') from error
             case errno.ELOOP:

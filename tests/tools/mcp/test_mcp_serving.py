@@ -41,7 +41,7 @@ async def test_files_are_read_and_edited_and_tests_are_run(tmp_path: Path) -> No
     async with open_servers({"own": ourselves(tmp_path)}, folder=tmp_path) as servers:
         assert {tool.name: tool.effect for tool in servers.tools} == {
             **dict.fromkeys(("own__list_files", "own__read_file", "own__search_files"), "read"),
-            **dict.fromkeys(("own__edit_file", "own__write_file"), "write"),
+            **dict.fromkeys(("own__edit_file", "own__write_file", "own__move_file", "own__delete_file"), "write"),
             "own__run_tests": "idempotent",
         }
         assert "TOTAL = 2" in await call(servers, "read_file", lines, path="cart.py")
