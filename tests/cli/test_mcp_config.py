@@ -21,25 +21,25 @@ def write_config(path: Path, script: str, log: Path, **more: Any) -> Path:
     return path
 
 
-def run(heaveto: Any, project: Path, config: Path, model: str = "offline") -> Any:
-    return heaveto("run", "-m", model, "--json", "--mcp-config", str(config), "fix it", cwd=project)
+def run(heaveto: Any, project: Path, config: Path, model: str = "offline", turns: str = "0") -> Any:
+    return heaveto(
+        "run", "-m", model, "--json", "--max-turns", turns, "--mcp-config", str(config), "fix it", cwd=project
+    )  # fmt: skip
 
 
 def is_trusted(heaveto: Any, project: Path, config: Path) -> bool:
-    """Whether the servers are started: then the model is looked for, which is none."""
-    done = run(heaveto, project, config, model="nobody:x")
-    assert done.status == 2
-    assert ("no provider named" in done.err) != ("you have not trusted" in done.err), done
-    return "no provider named" in done.err
+    """Whether the servers are started: then the run begins, and may take no turn."""
+    done = run(heaveto, project, config)
+    assert ("you have not trusted" in done.err) == (done.status == 2), done
+    return bool(done.status == 3)
 
 
 def test_a_file_of_the_users_own_is_used_and_its_servers_end_with_the_run(
     heaveto: Any, project: Path, tmp_path: Path
 ) -> None:
     config = write_config(tmp_path / "mine.json", str(RAW), tmp_path / "log")
-    done = run(heaveto, project, config)
-    assert done.status == 0, done
-    assert done.end["outcome"] == "answered"
+    done = run(heaveto, project, config, turns="1")
+    assert (done.status, done.end["turns"]) == (3, 1), done
     (pid,) = [int(line.split()[1]) for line in (tmp_path / "log").read_text().splitlines() if line.startswith("pid ")]
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -69,6 +69,13 @@ def test_a_file_of_the_projects_starts_nothing_before_it_is_trusted_and_only_as_
     script.write_text(RAW.read_text())
     write_config(config, "server.py", log, env={"LD_PRELOAD": "./evil.so"})
     assert not is_trusted(heaveto, project, config)
+
+
+def test_a_model_that_is_none_is_refused_before_a_server_starts(heaveto: Any, project: Path, tmp_path: Path) -> None:
+    config = write_config(tmp_path / "mine.json", str(RAW), tmp_path / "log")
+    done = run(heaveto, project, config, model="nobody:x")
+    assert (done.status, "no provider named" in done.err) == (2, True), done
+    assert not (tmp_path / "log").exists()
 
 
 def test_a_link_does_not_make_a_projects_file_the_users(heaveto: Any, project: Path, tmp_path: Path) -> None:

@@ -116,12 +116,13 @@ async def _drive_agent(
 ) -> int:
     """Build the agent, with its MCP servers, and see its run to the end; everything is closed behind it."""
     try:
-        async with run_servers(settings.mcp_config, folder, signals) as tools:
-            agent = command_agent(settings, folder, store, tools)
-            try:
+        model = model_by_name(settings.model, limits=_call_limits(settings))  # before any server is started
+        try:
+            async with run_servers(settings.mcp_config, folder, signals) as tools:
+                agent = command_agent(settings, folder, store, model, tools)
                 return await drive(opening(agent), settings, signals)
-            finally:
-                await finish(CLOSE_SECONDS, agent.aclose)
+        finally:
+            await finish(CLOSE_SECONDS, model.aclose)
     except (Interrupted, Shutdown) as stop:  # while the servers started: there is no run yet
         click.echo(f"heaveto: {stop}, before the run began", err=True)
         return exit_status_of(stop)
@@ -129,11 +130,11 @@ async def _drive_agent(
         await finish(CLOSE_SECONDS, store.aclose)
 
 
-def command_agent(settings: Settings, folder: Path, store: Store, more: Sequence[Tool] = ()) -> Agent:
+def command_agent(settings: Settings, folder: Path, store: Store, model: Model, more: Sequence[Tool] = ()) -> Agent:
     """The agent that the command sets to work: the file tools, run_tests and commands, inside the folder, and `more`."""
     box = sandbox_for(settings)
     return Agent(
-        model=model_by_name(settings.model, limits=_call_limits(settings)),
+        model=model,
         tools=[*_tools(settings, box), *more],
         system=f"{_system_text(folder)}\n\nCommands: {box.text}.",
         limits=_limits(settings, Limits(told_as=_LIMIT_FLAGS)),
