@@ -7,6 +7,7 @@ Each line is a figure and its goal. Real time, real processes, real files in a t
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -76,6 +77,7 @@ PATHS = [
     *("file:///etc/passwd", "...//../x", ".. /../x", "%2e%2e/../x", "．．/../x", "‥/../x", "..;/../x", "SUB/../../x", "./.././x"),
     *(".git/hooks/../../../x", "sub/../../../../../../../../etc/passwd", "..//x", "/../x", "/..", "./..", "sub/..//../x", "out", "root"),
 ]  # fmt: skip
+KILLED_EDITS = Path(__file__).parent.parent / "tests/tools/killed_edits.py"
 missed: list[str] = []
 
 
@@ -219,6 +221,15 @@ async def the_writers(folder: Path) -> None:
     show("edits kept of four writers' hundred racing ones each", kept, good, "400, and nothing else in the folder")
 
 
+async def killed_edits(_: Path) -> None:
+    ended = await anyio.run_process([sys.executable, str(KILLED_EDITS)], stderr=None)
+    cases = json.loads(ended.stdout)
+    kills, done = (sum(case[what] for case in cases) for what in ("kills", "done"))
+    wrong = [f"{case['tool']}: {each}" for case in cases for each in case["wrong"]]
+    good = not wrong and kills > 1000 and 0 < done < kills
+    show(f"kills within a change ({kills}) after which a file is neither old nor new, or looking errs", wrong or 0, good, "0 of at least 1000")  # fmt: skip
+
+
 async def hostile_command(folder: Path) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     began = time.monotonic()
@@ -268,7 +279,9 @@ async def overhead() -> None:
 async def main() -> None:
     with tempfile.TemporaryDirectory(prefix="heaveto-hostile-") as name:
         folder = Path(name).resolve()
-        for number, part in enumerate((the_tree, the_pipe, stubborn_tools, the_escapes, the_writers, hostile_command)):
+        for number, part in enumerate(
+            (the_tree, the_pipe, stubborn_tools, the_escapes, the_writers, killed_edits, hostile_command)
+        ):
             own = folder / str(number)
             own.mkdir()
             await part(own)

@@ -1,0 +1,112 @@
+"""Kill -9 at every step of each tool that changes files: `python tests/tools/killed_edits.py [EVERY]`; prints JSON.
+
+A child of this process makes one call and is killed by itself at the n-th call or return of a function, Python's and C's
+alike, so right before and after each system call; then the next child at the n+1st (or n+EVERYth). Afterwards the files are
+as they were or as they were to be, and looking, as a resumed run does, tells which.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+
+from heaveto.tools import Call, Tool, file_tools
+from heaveto.tools.replacing import TEMP_PREFIX
+
+FINISHED = 42
+BEFORE = {"a.txt": "one\r\ntwo\r\n", "sub/b.txt": "bee\n"}
+
+
+class Case(NamedTuple):
+    """A call, and what it does to the files; None: it takes one away."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+    changes: Mapping[str, str | None]
+
+
+CASES = [
+    Case("edit_file", {"path": "a.txt", "old": "one", "new": "1"}, {"a.txt": "1\r\ntwo\r\n"}),
+    Case("write_file", {"path": "a.txt", "content": "new\n"}, {"a.txt": "new\n"}),
+    Case("write_file", {"path": "x/y.txt", "content": "new\n"}, {"x/y.txt": "new\n"}),
+    Case("move_file", {"path": "a.txt", "to": "x/c.txt"}, {"a.txt": None, "x/c.txt": BEFORE["a.txt"]}),
+    Case("delete_file", {"path": "sub/b.txt"}, {"sub/b.txt": None}),
+]
+
+
+def kill_everywhere(case: Case, tool: Any, every: int) -> dict[str, Any]:
+    """Returns how often it was killed, how often the change had been made by then, and what was wrong."""
+    kills, done, wrong = 0, 0, list[str]()
+    after = {name: text for name, text in {**BEFORE, **case.changes}.items() if text is not None}
+    verdicts = {"not_done": BEFORE, "done": after}
+    at, finished = 1, False
+    while not finished:
+        with tempfile.TemporaryDirectory(prefix="heaveto-killed-") as name:
+            folder = Path(name).resolve()
+            put_files(folder)
+            call = Call(folder=folder)
+            call = replace(call, facts=anyio.run(tool.plan, call, case.arguments))
+            finished = not killed_at(at, lambda call=call: tool(call, **case.arguments))  # type: ignore[misc]
+            files = files_in(folder)
+            verdict = anyio.run(tool.check, call, case.arguments).verdict
+        if finished and files != after:
+            wrong.append(f"it ended, and left {files}")
+        if files != verdicts.get(verdict):
+            wrong.append(f"killed at step {at}: looking says {verdict}, and there is {files}")
+        kills, done = kills + (not finished), done + (not finished and files == after)
+        at += every
+    return {"tool": case.tool, "kills": kills, "done": done, "wrong": wrong}
+
+
+def put_files(folder: Path) -> None:
+    for name, text in BEFORE.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_bytes(text.encode())
+
+
+def files_in(folder: Path) -> dict[str, str]:
+    """What people see in it: temporary files are removed by a later write."""
+    paths = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith(TEMP_PREFIX)]
+    return {str(path.relative_to(folder)): path.read_bytes().decode() for path in paths}
+
+
+def killed_at(step: int, act: Callable[[], object]) -> bool:
+    """Run it in a child that kills itself at that step; whether it was killed before its end."""
+    if (child := os.fork()) == 0:
+        left = step
+
+        def count(*_: object) -> None:
+            nonlocal left
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        try:
+            sys.setprofile(count)
+            act()
+            sys.setprofile(None)
+            os._exit(FINISHED)
+        finally:
+            os._exit(1)  # an error must not go up into the parent's code
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status not in (FINISHED, -signal.SIGKILL):
+        raise SystemExit(f"the call ended with status {status}")
+    return status == -signal.SIGKILL
+
+
+def main(every: int) -> list[dict[str, Any]]:
+    tools: dict[str, Tool] = {each.name: each for each in file_tools()}
+    return [kill_everywhere(case, tools[case.tool], every) for case in CASES]
+
+
+if __name__ == "__main__":
+    print(json.dumps(main(int(sys.argv[1]) if len(sys.argv) > 1 else 1)))
