@@ -95,7 +95,7 @@ wire: $(DEVELOPING)
 bytes: $(DEVELOPING)
 	$(BIN)/python tests/wire/every_byte.py $(ARGS)
 
-# ARGS="--all" kills at every pair of points, ARGS="--replay plain asyncio 17 3" at one.
+# ARGS="--all" kills at every pair of points, ARGS="--replay plain asyncio 17 3" at one of them.
 crashes: $(DEVELOPING)
 	$(BIN)/python tests/crashes/crashes.py $(ARGS)
 
@@ -114,6 +114,7 @@ bench: $(DEVELOPING)
 	$(BIN)/python benchmarks/speed.py $(ARGS)
 	$(BIN)/python benchmarks/stops.py
 	$(BIN)/python benchmarks/tools.py
+	$(BIN)/python benchmarks/journal.py
 
 # The SDKs are used by nothing else, so they are not in the environment of the tests.
 sdk: $(SDKS)/.installed

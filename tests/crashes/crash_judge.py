@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
@@ -9,11 +10,12 @@ from decimal import Decimal
 from crash_life import Left
 from crash_scenarios import ANSWER, FILE_AT_THE_END, FILE_AT_THE_START, Scenario, cost_of
 
-from heaveto.journal.records import DriveStarted, RunFinished, ToolResolved
+from heaveto.journal.records import DriveStarted, Replied, RunFinished, ToolApproved, ToolResolved
 from heaveto.journal.state import RunState, fold
 from heaveto.messages import AssistantMessage, ToolMessage
+from heaveto.runs import replay
 
-__all__ = ["wrong_with"]
+__all__ = ["only_what_was_allowed", "wrong_with"]
 
 # The rungs that may settle a call of each tool; what only reads carries no marker, and none ever has to.
 RUNGS = {
@@ -23,6 +25,7 @@ RUNGS = {
     "edit_file": {"check"},
     "charge": {"key"},
     "book": {"undo"},
+    "buy": {"check"},
     "shout": {"person", "model"},
     "brew": {"person", "model"},
 }
@@ -100,6 +103,8 @@ def _all_done(scenario: Scenario, lefts: Sequence[Left]) -> Iterator[str]:
     for answer in _answers(state).values():
         if answer.ending == "ok" and answer.name not in (*READS, "edit_file") and answer.call_id not in done:
             yield f"{answer.call_id} ({answer.name}) has a result, and nothing was done"
+        if answer.ending == "denied" and answer.name == "buy":
+            continue
         if answer.ending not in ("ok", "not_run", "unknown") or (
             answer.ending == "unknown" and state.started.on_unknown == "wait"
         ):
@@ -142,10 +147,37 @@ def _spend_is_right(scenario: Scenario, lefts: Sequence[Left]) -> Iterator[str]:
         yield f"{drives} drives, {ends} ends and {len(lefts) - 1} kills"
 
 
+def only_what_was_allowed(scenario: Scenario, lefts: Sequence[Left]) -> Iterator[str]:
+    """A purchase has one word of a person, in the journal before it runs, and is what that word says."""
+    for left in lefts:
+        words: dict[str, ToolApproved] = {}
+        asked: dict[str, str] = {}
+        for record in left.records:
+            if isinstance(record, Replied):
+                asked.update((call.id, call.arguments) for call in record.message.tool_calls)
+            elif isinstance(record, ToolApproved):
+                if record.call_id in words:
+                    yield f"two words about {record.call_id}"
+                words[record.call_id] = record
+        for note in left.notes:
+            if note.what == "effect" and note.text.startswith("bought "):
+                word = words.get(note.name)
+                if word is None or word.verdict != "approved":
+                    yield f"{note.text}, and nobody allowed {note.name}"
+                elif note.text != f"bought {json.loads(word.arguments or asked[note.name])['what']}":
+                    yield f"{note.text}, and the word about {note.name} is for something else"
+
+
+def _as_the_code_makes_it(scenario: Scenario, lefts: Sequence[Left]) -> Iterator[str]:
+    yield from replay(lefts[-1].records)
+
+
 _JUDGES: tuple[Callable[[Scenario, Sequence[Left]], Iterator[str]], ...] = (
     _ended,
     _nothing_lost,
     _nothing_twice,
     _all_done,
     _spend_is_right,
+    only_what_was_allowed,
+    _as_the_code_makes_it,
 )

@@ -16,15 +16,16 @@ from typing import Any, TypeVar
 
 import anyio
 from crash_outside import NOTES, Note, Outside, read_notes
-from crash_scenarios import FILE_AT_THE_START, SCENARIOS, TOOLS, Scenario, Speaker, World, enter
+from crash_scenarios import FILE_AT_THE_START, SCENARIOS, TOOLS, Scenario, Speaker, World, enter, word_on
 
 from heaveto.causes import Stop
 from heaveto.errors import RunNotFound
-from heaveto.journal import SqliteStore
-from heaveto.journal.records import Record, decode_record
+from heaveto.journal import Entry, SqliteStore
+from heaveto.journal.records import Record
+from heaveto.journal.seals import decode_entries
 from heaveto.loop import Outcome
 from heaveto.retry import RetryPolicy
-from heaveto.runs import Agent, read_state, resolve_call
+from heaveto.runs import Agent, approve_call, read_state, resolve_call
 from heaveto.testing.clocks import Backend, FakeClock
 
 __all__ = ["BACKENDS", "RUN", "Left", "begin", "live", "live_and_die", "warm_up"]
@@ -90,23 +91,25 @@ def warm_up(folder: Path) -> None:
     gc.freeze()
 
 
-def live_and_die(scenario: Scenario, folder: Path, backend: Backend, kill_at: int) -> None:
-    """Drive the run in a process of its own, which kills itself at a point.
+def live_and_die(scenario: Scenario, folder: Path, backend: Backend, kill_at: int) -> bool:
+    """Drive the run in a process of its own, which kills itself at a point; whether it had that point before the run's end.
 
     Raises:
-        AssertionError: It did not.
+        AssertionError: It broke.
     """
     child = os.fork()
     if not child:
         gc.disable()
         try:
             live(scenario, folder, backend, kill_at=kill_at)
+            os._exit(0)
         except BaseException:  # it must not go on as a second parent
             Outside(folder).note("broke", text=traceback.format_exc())
         os._exit(1)
     _, status = os.waitpid(child, 0)
-    if not os.WIFSIGNALED(status) or os.WTERMSIG(status) != signal.SIGKILL:
-        raise AssertionError(f"it was not killed: {read_notes(folder / NOTES)[-1]}")
+    if status and not (os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL):
+        raise AssertionError(f"it broke: {read_notes(folder / NOTES)[-1]}")
+    return bool(status)
 
 
 def live(scenario: Scenario, folder: Path, backend: Backend, *, kill_at: int = 0) -> int:
@@ -182,8 +185,14 @@ async def _drive(agent: Agent, store: SqliteStore, stop_after: tuple[float, Stop
 
 
 async def _decide(store: SqliteStore, world: World) -> None:
-    """What a person does who is asked: look at the world, and say what is there."""
-    for entry in (await read_state(store, RUN)).in_doubt():
+    """What a person does who is asked: look at the world and say what is there, or say what may be done."""
+    state = await read_state(store, RUN)
+    for entry in state.asked():
+        if entry.call.name == "buy" and entry.approval is None:
+            verdict, instead = word_on(entry.call.arguments)
+            world.outside.note("decided", entry.call.id, verdict)
+            await approve_call(store, RUN, entry.call.id, verdict, arguments=instead, why="not that", who="ada")
+    for entry in state.in_doubt():
         done = world.was_done(entry.call.id)
         world.outside.note("decided", entry.call.id, "done" if done else "again")
         await resolve_call(store, RUN, entry.call.id, "done" if done else "again")
@@ -193,4 +202,5 @@ def _records(path: Path) -> list[Record]:
     if not path.exists():
         return []
     with closing(sqlite3.connect(path)) as connection:
-        return [decode_record(body) for (body,) in connection.execute("SELECT body FROM entry ORDER BY place")]
+        bodies = connection.execute("SELECT body FROM entry ORDER BY place")
+        return list(decode_entries(RUN, (Entry(seq, 0.0, body) for seq, (body,) in enumerate(bodies, 1))))

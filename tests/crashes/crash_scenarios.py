@@ -34,6 +34,7 @@ __all__ = [
     "World",
     "cost_of",
     "enter",
+    "word_on",
 ]
 
 ANSWER = "all is done"
@@ -180,7 +181,20 @@ async def book(what: str, call: Call) -> str:
     return await here.do(call, f"booked {what}")
 
 
-TOOLS: Sequence[Any] = (look, put, pay, post, shout, brew, charge, book, *map(Pointed, (read_file, edit_file)))
+@tool(effect="write", check=_check, approval=True)
+async def buy(what: str, call: Call) -> str:
+    """Buy something, once a person allows it."""
+    return await here.do(call, f"bought {what}")
+
+
+def word_on(arguments: str) -> tuple[Literal["approved", "denied"], str | None]:
+    """A person's word on a purchase, and what to buy instead."""
+    if "yacht" in arguments:
+        return "denied", None
+    return "approved", '{"what": "a loaf"}' if "bakery" in arguments else None
+
+
+TOOLS: Sequence[Any] = (look, put, pay, post, shout, brew, charge, book, buy, *map(Pointed, (read_file, edit_file)))
 
 
 class Speaker(ScriptedModel):
@@ -232,6 +246,10 @@ def _scenarios() -> Sequence[Scenario]:
         ),
         Scenario("edits", [_edit("end", "two\nend"), _edit("two", "one\ntwo"), calls(("read_file", {"path": "a.txt"}))]),
         Scenario("rungs", [_each(("charge", "rent"), ("book", "a room")), _each(("charge", "rent"), ("look", "a"))]),
+        Scenario(
+            "approval",
+            [_each(("buy", "tea"), ("look", "a"), ("buy", "a yacht")), _each(("buy", "a bakery"), ("buy", "coffee"))],
+        ),
         Scenario("told", _MIXED, on_unknown="tell_model"),
         Scenario("nobody", _MIXED, person=False),
     )

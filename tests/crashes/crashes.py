@@ -1,7 +1,8 @@
 """`make crashes`: real processes killed with SIGKILL before, in and after every journal write, and around every effect.
 
-Each scenario is killed at each of its points, on asyncio and on Trio; and then again at points of the process that took it
-up. The last line is the figure. Exit status 1 when anything is wrong, or when there were too few kills.
+Each scenario is killed at each of its points, on asyncio and on Trio, once; and then again with the processes that took it
+up killed one after the other. The last line is the figure. Exit status 1 when anything is wrong,
+or when there were too few kills.
 """
 
 from __future__ import annotations
@@ -29,36 +30,50 @@ from heaveto.testing.clocks import Backend
 __all__ = ["Case", "Verdict", "cases", "kill"]
 
 LEAST_KILLS = 3_000
-SECOND_KILLS = 3  # for each first one, unless all are asked for
+CHAINS = 1  # of further kills, for each first one
+LONGEST = 4  # kills in a chain
 IN_MEMORY = Path("/dev/shm")  # a SIGKILL loses nothing that was written; what a power loss does is another test's
 
 
 @dataclass(frozen=True)
 class Case:
-    """A scenario killed at a point, and then again at some of those that follow.
+    """A scenario killed at a point; and then again, in chains of kills of those that took it up.
 
     Attributes:
-        how_many: Second points; None for all.
-        second: The only second point, of a replay; 0 for none at all.
+        how_many: Chains; None for one of each second point, with that kill alone.
+        chain: The only one, of a replay; empty for none at all.
     """
 
     scenario: str
     backend: Backend
     first: int
-    how_many: int | None = SECOND_KILLS
-    second: int | None = None
+    how_many: int | None = CHAINS
+    chain: tuple[int, ...] | None = None
     seed: int = 1
 
     def __str__(self) -> str:
         return f"{self.scenario} {self.backend} {self.first}"
 
-    def second_points(self, last: int) -> Sequence[int]:
-        if self.second is not None:
-            return [self.second] if self.second else []
-        points = range(1, last + 1)
-        if self.how_many is None or self.how_many >= last:
-            return points
-        return sorted(random.Random(f"{self.seed} {self}").sample(points, self.how_many))
+    def chains(self, last: int) -> Sequence[tuple[int, ...]]:
+        """The points of further kills, each counted from its own process's beginning.
+
+        Args:
+            last: The last point of the process that follows on the first kill.
+        """
+        if self.chain is not None:
+            return [self.chain] if self.chain else []
+        if self.how_many is None:
+            return [(point,) for point in range(1, last + 1)]
+        chance = random.Random(f"{self.seed} {self}")
+        return [tuple(_chain(chance, last)) for _ in range(self.how_many)]
+
+
+def _chain(chance: random.Random, last: int) -> Iterator[int]:
+    for _ in range(LONGEST):
+        if last < 1:
+            return
+        yield (point := chance.randint(1, last))
+        last -= point  # at least that much is left; what is done again comes on top
 
 
 @dataclass
@@ -73,10 +88,10 @@ def main() -> int:
     with _folder() as folder:
         warm_up(folder)
     if chosen.replay:
-        name, backend, first, *second = chosen.replay
-        work = [Case(name, backend, int(first), second=int(*second or "0"))]
+        name, backend, first, *chain = chosen.replay
+        work = [Case(name, backend, int(first), chain=tuple(map(int, chain)))]
     else:
-        work = list(cases(chosen.scenario or list(SCENARIOS), None if chosen.all else chosen.second, chosen.seed))
+        work = list(cases(chosen.scenario or list(SCENARIOS), None if chosen.all else chosen.chains, chosen.seed))
         work = work[:: chosen.every]
     with ProcessPoolExecutor(chosen.processes, multiprocessing.get_context("fork")) as pool:
         verdicts = list(pool.map(kill, work))
@@ -95,19 +110,19 @@ def main() -> int:
 
 def _options() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    options.add_argument("--second", type=int, default=SECOND_KILLS, help="second kills for each first one")
+    options.add_argument("--chains", type=int, default=CHAINS, help="of further kills, for each first one")
     options.add_argument("--every", type=int, default=1, help="n: only every n-th first point")
     options.add_argument("--all", action="store_true", help="every pair of points")
     options.add_argument("--scenario", action="append", choices=list(SCENARIOS), help="only these")
-    options.add_argument("--seed", type=int, default=1, help="of the second points")
+    options.add_argument("--seed", type=int, default=1, help="of the chains")
     options.add_argument("--processes", type=int, default=2, help="that kill side by side")
     options.add_argument(
-        "--replay", nargs="+", metavar="WORD", help="SCENARIO BACKEND FIRST [SECOND]: one kill, or one pair"
+        "--replay", nargs="+", metavar="WORD", help="SCENARIO BACKEND FIRST [POINT ...]: one kill, or a chain of them"
     )
     return options
 
 
-def cases(scenarios: Sequence[str], how_many: int | None = SECOND_KILLS, seed: int = 1) -> Iterator[Case]:
+def cases(scenarios: Sequence[str], how_many: int | None = CHAINS, seed: int = 1) -> Iterator[Case]:
     """Every first point of the scenarios; the first lives that are not killed at all tell how many there are."""
     for name in scenarios:
         for backend in BACKENDS:
@@ -125,20 +140,23 @@ def _points_of(name: str, backend: Backend) -> int:
 
 
 def kill(case: Case) -> Verdict:
-    """Kill the case's first process, and then the one that took over, at some of its points."""
+    """Kill the case's first process, and then those that took over."""
     verdict = Verdict()
     with _folder() as folder:
         run = _Run(case, folder / "run", verdict)
         begin(run.folder)
         try:
-            run.kill_at(case.first)
+            if not run.kill_at(case.first):
+                raise AssertionError("it was not killed")
             shutil.copytree(run.folder, folder / "killed")
-            for second in case.second_points(run.finish()):
+            for chain in case.chains(run.finish()):
                 shutil.rmtree(run.folder)
                 shutil.copytree(folder / "killed", run.folder)
                 run.lefts[1:] = []
-                run.kill_at(second)
-                run.finish()
+                if all(run.kill_at(point) for point in chain):
+                    run.finish()
+                else:
+                    run.judge()  # it came to its end before the last of these points
         except Exception:
             verdict.wrong.append(f"{case}: {traceback.format_exc()}")
     return verdict
@@ -155,19 +173,25 @@ class _Run:
     def scenario(self) -> Scenario:
         return SCENARIOS[self.case.scenario]
 
-    def kill_at(self, point: int) -> None:
-        live_and_die(self.scenario, self.folder, self.case.backend, point)
+    def kill_at(self, point: int) -> bool:
+        """Whether there was such a point."""
+        if not live_and_die(self.scenario, self.folder, self.case.backend, point):
+            return False
         self.verdict.kills += 1
         self.lefts.append(Left.of(self.folder))
+        return True
 
     def finish(self) -> int:
         """Let another process finish the run, and judge it; returns the points that it passed."""
         points = live(self.scenario, self.folder, self.case.backend)
+        self.judge()
+        return points
+
+    def judge(self) -> None:
         left = Left.of(self.folder)
         killed = " and ".join(f"at {note.number}, {note.name}" for note in left.notes if note.what == "killed")
         for problem in wrong_with(self.scenario, [*self.lefts, left]):
             self.verdict.wrong.append(f"{self.case.scenario} {self.case.backend}, killed {killed}: {problem}")
-        return points
 
 
 @contextmanager

@@ -8,19 +8,29 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from crash_judge import wrong_with
+from crash_judge import only_what_was_allowed, wrong_with
 from crash_life import Left, begin, live
 from crash_outside import Note
 from crash_scenarios import SCENARIOS
+from msgspec import structs
 
-from heaveto.journal.records import CallSpent, DriveStarted, Replied, ToolFinished, ToolResolved
+from heaveto.journal.records import (
+    CallSpent,
+    DriveStarted,
+    Record,
+    Replied,
+    ToolApproved,
+    ToolFinished,
+    ToolResolved,
+    ToolStarted,
+)
 
 HERE = Path(__file__).parent
 
 
 def test_some_kills_of_each_scenario() -> None:
     """In a process of their own: the suite's may have threads, which a fork does not take along."""
-    command = [sys.executable, str(HERE / "crashes.py"), "--processes", "1", "--every", "29", "--second", "1"]
+    command = [sys.executable, str(HERE / "crashes.py"), "--processes", "1", "--every", "43", "--chains", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     last = done.stdout.splitlines()[-1]
@@ -89,3 +99,28 @@ def test_a_reply_that_was_counted_twice_is_seen(left: Left) -> None:
     at = next(index for index, each in enumerate(left.records) if isinstance(each, Replied))
     spent = CallSpent(turn=1, usage=left.records[at].usage, error={})
     assert "was counted" in problems(replace(left, records=[*left.records[:at], spent, *left.records[at:]]))
+
+
+def test_what_nobody_allowed_is_seen(tmp_path: Path) -> None:
+    begin(tmp_path / "run")
+    live(SCENARIOS["approval"], tmp_path / "run", "asyncio")
+    left = Left.of(tmp_path / "run")
+    assert wrong_with(SCENARIOS["approval"], [left]) == []
+
+    def problems(*words: Record) -> str:
+        records = [record for record in left.records if not isinstance(record, ToolApproved)]
+        return "; ".join(only_what_was_allowed(SCENARIOS["approval"], [replace(left, records=[*records, *words])]))
+
+    words = [record for record in left.records if isinstance(record, ToolApproved)]
+    assert "bought tea, and nobody allowed" in problems(*words[1:])
+    assert "bought tea, and nobody allowed" in problems(structs.replace(words[0], verdict="denied"), *words[1:])
+    assert "two words about" in problems(*words, words[0])
+    (edited,) = [word for word in words if word.arguments]
+    others = [word for word in words if word is not edited]
+    assert "is for something else" in problems(*others, structs.replace(edited, arguments='{"what": "a bakery"}'))
+
+
+def test_a_journal_that_the_code_would_not_have_written_is_seen(left: Left) -> None:
+    at = next(index for index, each in enumerate(left.records) if isinstance(each, ToolStarted))
+    changed = structs.replace(left.records[at], key="another")
+    assert "has the key another" in problems(replace(left, records=[*left.records[:at], changed, *left.records[at + 1 :]]))
