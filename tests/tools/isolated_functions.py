@@ -79,3 +79,9 @@ def note(pids: str) -> str:
     with Path(pids).open("a") as file:
         file.write(f"{os.getpid()}\n")
     return "noted"
+
+
+@tool(effect="read", isolate=True)
+def left(call: Call) -> float:
+    """Tell the time left."""
+    return call.time_left()

@@ -42,6 +42,12 @@ async def test_an_async_one_has_its_call_and_tells_its_progress(tmp_path: Path) 
     assert said == ["waiting"]
 
 
+async def test_it_knows_the_time_left(tmp_path: Path) -> None:
+    assert await run(functions.left, tmp_path) == "null"  # infinite, which JSON has no word for
+    with deadline(1000, ToolTimeout(1000)):
+        assert 0 < float(await run(functions.left, tmp_path)) < 1000
+
+
 async def test_it_sees_no_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_API_KEY", "secret")
     seen = await run(functions.keys, tmp_path)

@@ -17,6 +17,7 @@ from .opening import take
 __all__ = ["approve_call"]
 
 RELEASE_SECONDS = 10.0
+LEAST_EXPECTED = 8  # characters of a hash, fewer of which could fit by chance
 
 
 async def approve_call(
@@ -28,6 +29,7 @@ async def approve_call(
     why: str = "",
     arguments: str | None = None,
     who: str = "",
+    expect: str = "",
 ) -> tuple[str, CallEntry]:
     """Allow or refuse a call of a run that nobody drives; returns the run's whole name and the call as it will run.
 
@@ -38,10 +40,12 @@ async def approve_call(
         why: The reason for a denial; the model reads it.
         arguments: Other arguments to run it with, as a JSON object.
         who: The person.
+        expect: The identity of the call that the person saw (`CallEntry.identity`), or the beginning of it: eight or more.
 
     Raises:
         RunNotFound, RunTaken: It cannot be taken up.
-        ConfigError: There is no such call that waits, or the arguments are no JSON object.
+        ConfigError: There is no such call that waits, it is another than the expected one, or the arguments are no JSON
+            object.
     """
     if arguments is not None:
         _check_object(arguments)
@@ -51,6 +55,8 @@ async def approve_call(
         entries = await store.read(run_id)
         state = fold(decode_entries(run_id, entries))
         entry = _waiting(state, call_id)
+        if expect:
+            _check_expected(entry, expect)
         record: Record = ToolApproved(
             call_id=entry.call.id,
             name=entry.call.name,
@@ -76,6 +82,14 @@ def _waiting(state: RunState, call_id: str) -> CallEntry:
             f"waiting: {known}" if known else "none of its calls does",
         )
     return entries[call_id]
+
+
+def _check_expected(entry: CallEntry, expect: str) -> None:
+    if len(expect) < LEAST_EXPECTED or not entry.identity.startswith(expect.lower()):
+        raise ConfigError(
+            f"call {entry.call.id} is not {expect} but {entry.identity[:16]}: {entry.call.name} {entry.call.arguments}",
+            f"look at it again, and expect that; at least {LEAST_EXPECTED} characters of it",
+        )
 
 
 def _check_object(arguments: str) -> None:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import base64
 import inspect
 import json
+import math
 import pickle
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -77,9 +79,14 @@ def _job(function: Callable[..., Any], injected: str | None, call: Call, argumen
         "function": function.__qualname__,
         "injected": injected or "",
         "arguments": base64.b64encode(pickled).decode(),
-        "call": {**values, "folder": str(call.folder), "facts": dict(call.facts)},
+        "call": {**values, "folder": str(call.folder), "facts": dict(call.facts), **_until(call)},
     }
     return json.dumps(job).encode() + b"\n"
+
+
+def _until(call: Call) -> dict[str, float]:
+    left = call.time_left()
+    return {} if left == math.inf else {"until": time.monotonic() + left}
 
 
 class _Told:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import math
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
 
 from ..errors import ToolError
+from ..scopes import time_left
 
 __all__ = ["Call", "Check", "Effect", "Facts", "Progress", "Recovery", "Tool", "Undo", "recovery_of"]
 
@@ -34,6 +38,8 @@ class Call:
         progress: Call it with a line of text that a watching person may see.
         background: Call it with an async function that goes on after the call; it is stopped when the run ends. It must not
             raise.
+        until: On the system's monotonic clock, when the call's limit passes; only in a process of its own, where no scope
+            says it.
     """
 
     run_id: str = ""
@@ -45,6 +51,17 @@ class Call:
     facts: Facts = field(default_factory=dict)
     progress: Progress = _say_nothing
     background: Callable[[Callable[[], Awaitable[object]]], None] = _no_run
+    until: float = math.inf
+
+    def time_left(self) -> float:
+        """Seconds until the nearest limit: the call's, the run's or a wider one; `math.inf` for none. In its thread too."""
+        return min(time_left(), max(0.0, self.until - time.monotonic()))
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """The logger `heaveto.tools.NAME`, for people: its records have `run_id`, `turn` and `call_id`."""
+        about = {"run_id": self.run_id, "turn": self.turn, "call_id": self.call_id}
+        return logging.LoggerAdapter(logging.getLogger(f"heaveto.tools.{self.tool}"), about)
 
 
 @dataclass(frozen=True, slots=True)
