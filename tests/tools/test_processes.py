@@ -115,8 +115,13 @@ async def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 
 
 async def test_the_command_has_the_default_signals(tmp_path: Path) -> None:
-    """Python ignores SIGPIPE, and the launcher more than that; a command must not inherit it."""
-    result = await run_process(["grep", "-E", "Sig(Ign|Blk)", "/proc/self/status"], folder=tmp_path)
+    """Python ignores SIGPIPE, the launcher more, `nohup` and a shell's `&` others; a command must not inherit it."""
+    before = [(signum, signal.signal(signum, signal.SIG_IGN)) for signum in (signal.SIGQUIT, signal.SIGUSR1)]
+    try:
+        result = await run_process(["grep", "-E", "Sig(Ign|Blk)", "/proc/self/status"], folder=tmp_path)
+    finally:
+        for signum, handler in before:
+            signal.signal(signum, handler)
     ignored_and_blocked = [int(line.split()[1], 16) for line in result.stdout.splitlines()]
     standard = 0x7FFF_FFFF  # signals 1 to 31; 32 and 33 are the C library's, which lets nobody set them
     assert [mask & standard for mask in ignored_and_blocked] == [0, 0]

@@ -212,9 +212,9 @@ def become(folder: str, argv: list[str], launcher: int, trouble: int) -> None:
 
 
 def restore_signals() -> None:
-    """What Python and we ignore or block is inherited through `exec`; a command expects the defaults."""
-    for name in ("SIGHUP", "SIGINT", "SIGTERM", "SIGPIPE", "SIGXFSZ"):
-        signal.signal(getattr(signal, name), signal.SIG_DFL)
+    """What Python, we or who started us ignore or block is inherited through `exec`; a command expects the defaults."""
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:  # `nohup` and a shell's `&` ignore some too
+        signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
