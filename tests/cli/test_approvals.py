@@ -16,7 +16,11 @@ def test_without_a_terminal_a_run_that_must_ask_waits_at_once(heaveto: Any, proj
     wrong = heaveto("approve", run_id, "nope")
     assert wrong.status == 2
     assert f"waiting: {call_id} (run_tests)" in wrong.err
-    approved = heaveto("approve", run_id, call_id)
+    shown = heaveto("show", run_id).out.splitlines()[-1]
+    assert shown.startswith(f"to allow run_tests: heaveto approve {run_id} {call_id} --expect ")
+    seen = shown.split()[-2]
+    assert heaveto("approve", run_id, call_id, "--expect", seen[::-1]).status == 2
+    approved = heaveto("approve", run_id, call_id, "--expect", seen)
     assert (approved.status, approved.out.splitlines()) == (0, ["approved: run_tests", f"resume: heaveto resume {run_id}"])
 
     second = heaveto("resume", run_id, "--json")

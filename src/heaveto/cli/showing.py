@@ -101,16 +101,21 @@ def show_command(run_id: str, as_json: bool) -> None:
     import msgspec
 
     from ..journal.seals import decode_entries
-    from .transcript import record_lines
+    from .transcript import record_lines, waiting_lines
 
     found, entries = reading(lambda store: _read(store, run_id))
+    records = []
     for entry, record in zip(entries, decode_entries(found, entries), strict=False):  # up to one that is damaged
+        records.append(record)
         if as_json:
             data = msgspec.to_builtins(record)
             click.echo(json.dumps({"type": data.pop("type"), "id": str(entry.seq), "at": entry.at, **data}))
         else:
             for line in record_lines(record):
                 click.echo(line)
+    if not as_json:
+        for line in waiting_lines(found, records):
+            click.echo(line)
 
 
 async def _read(store: Any, run_id: str) -> tuple[str, list[Any]]:

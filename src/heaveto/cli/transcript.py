@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from ..errors import ApprovalNeeded
 from ..journal.records import (
     CallSpent,
     DriveStarted,
@@ -20,10 +21,12 @@ from ..journal.records import (
     ToolResolved,
     ToolStarted,
 )
+from ..journal.state import fold
 from .texts import call_line, clip, closing_lines, event_line, limits_text, printable, seconds_text
 
-__all__ = ["record_lines"]
+__all__ = ["record_lines", "waiting_lines"]
 
+HASH_CHARS = 12  # of a call's hash: enough that no other call of the run has the same
 CONTENT_LINES = 12  # of a tool's result; `--json` has all of it
 
 
@@ -65,6 +68,17 @@ def record_lines(record: Record) -> Iterator[str]:
             yield f"  {record.name} ({record.call_id}) resolved by {record.by}: {record.verdict}{evidence}"
         case RunFinished():
             yield from closing_lines(record, "RUN")[:-1]
+
+
+def waiting_lines(run_id: str, records: Sequence[Record]) -> Iterator[str]:
+    """How to allow the call that a run waits for: exactly the one that is shown here."""
+    last = records[-1] if records else None
+    if not isinstance(last, RunFinished) or last.cause is None or last.cause.get("code") != ApprovalNeeded.code:
+        return
+    for entry in fold(records).asked():
+        if f"({entry.call.id})" in last.cause["text"]:
+            approving = f"heaveto approve {run_id} {entry.call.id} --expect {entry.identity[:HASH_CHARS]} --resume"
+            yield f"to allow {printable(entry.call.name)}: {approving}"
 
 
 def _reply_lines(record: Replied) -> Iterator[str]:
