@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heaveto.models.error_bodies import api_error, asked_wait, page_title, read_error, should_retry
+from heaveto.models.error_bodies import api_error, asked_wait, page_title, read_error, read_error_object, should_retry
 
 
 @pytest.mark.parametrize(
@@ -96,3 +96,20 @@ def test_a_reset_in_the_body_is_a_wait() -> None:
     body = {"error": {"message": "limit", "code": 429, "metadata": {"headers": {"X-RateLimit-Reset": "1000060000"}}}}
     assert api_error("openrouter", 429, {}, json.dumps(body).encode(), 1_000_000).retry_after == 60
     assert api_error("openrouter", 429, {}, json.dumps(body).encode(), 2_000_000).retry_after is None
+
+
+@pytest.mark.parametrize("code", [[], {}, [[1]], {"a": []}, None, 1.5])
+@pytest.mark.parametrize("shape", ["text", "object"])
+def test_a_code_that_is_neither_a_word_nor_a_number_is_none(code: object, shape: str) -> None:
+    body = {"error": "busy", "code": code} if shape == "text" else {"error": {"message": "busy", "code": code, "type": code}}
+    assert read_error(json.dumps(body).encode()).code is None
+
+
+@pytest.mark.parametrize("status", ["9" * 5000, "\u0664\u0660\u0664" * 3, "4040"])
+def test_a_status_of_too_many_digits_is_none(status: str) -> None:
+    assert read_error_object({"message": "busy", "status": status}).status is None
+
+
+def test_a_reset_time_beyond_all_floats_is_none() -> None:
+    metadata = {"headers": {"X-RateLimit-Reset": 10**400}}
+    assert read_error_object({"error": {"message": "limit", "metadata": metadata}}).wait_until is None

@@ -70,15 +70,17 @@ def read_error_object(data: Any) -> ErrorBody:
         return ErrorBody(_short(data if isinstance(data, str) else json.dumps(data)))
     inner = data.get("error") or data
     if isinstance(inner, str):
-        return ErrorBody(_short(inner), _status(data.get("status_code")), data.get("code"))
+        return ErrorBody(_short(inner), _status(data.get("status_code")), _code(data.get("code")))
     if not isinstance(inner, dict):
         return ErrorBody(_short(json.dumps(inner)))
-    code = inner.get("code") if isinstance(inner.get("code"), (str, int)) else inner.get("type")
+    code = _code(inner.get("code"))
+    if code is None:
+        code = _code(inner.get("type"))
     metadata = inner.get("metadata") if isinstance(inner.get("metadata"), dict) else {}
     return ErrorBody(
         _message(inner, metadata or {}),
         _status(inner.get("status_code")) or _status(inner.get("status")) or _status(code),
-        code if isinstance(code, (str, int)) else None,
+        code,
         _reset_time(metadata or {}),
         _retry_delay(inner.get("details")),
     )
@@ -103,8 +105,12 @@ def _upstream_message(text: str) -> str:
     return read_error_object(data).message if isinstance(data, dict) else text
 
 
+def _code(value: Any) -> str | int | None:
+    return value if isinstance(value, (str, int)) else None
+
+
 def _status(value: Any) -> int | None:
-    if isinstance(value, str) and value.isdecimal():
+    if isinstance(value, str) and len(value) == 3 and value.isdecimal():  # int() refuses thousands of digits
         value = int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) and 100 <= value < 600 else None
 
@@ -114,7 +120,7 @@ def _reset_time(metadata: Mapping[str, Any]) -> float | None:
     reset = headers.get("X-RateLimit-Reset") if isinstance(headers, dict) else None
     try:
         return float(reset) / 1000 if reset else None  # OpenRouter: milliseconds since 1970
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
 
 
