@@ -1,7 +1,7 @@
 """`make crashes`: real processes killed with SIGKILL before, in and after every journal write, and around every effect.
 
-Each scenario is killed at each of its points, on asyncio and on Trio, once; and then again with the processes that took it
-up killed one after the other. The last line is the figure. Exit status 1 when anything is wrong,
+Each scenario is killed at each of its points, on asyncio and on Trio, once; and from every third of them again, with the
+processes that took it up killed one after the other. The last line is the figure. Exit status 1 when anything is wrong,
 or when there were too few kills.
 """
 
@@ -30,8 +30,8 @@ from heaveto.testing.clocks import Backend
 __all__ = ["Case", "Verdict", "cases", "kill"]
 
 LEAST_KILLS = 3_000
-CHAINS = 1  # of further kills, for each first one
-LONGEST = 4  # kills in a chain
+CHAIN_EVERY = 3  # first points: where a chain of further kills begins, unless more are asked for
+LONGEST = 7  # further kills in a chain
 IN_MEMORY = Path("/dev/shm")  # a SIGKILL loses nothing that was written; what a power loss does is another test's
 
 
@@ -47,7 +47,7 @@ class Case:
     scenario: str
     backend: Backend
     first: int
-    how_many: int | None = CHAINS
+    how_many: int | None = 1
     chain: tuple[int, ...] | None = None
     seed: int = 1
 
@@ -72,7 +72,7 @@ def _chain(chance: random.Random, last: int) -> Iterator[int]:
     for _ in range(LONGEST):
         if last < 1:
             return
-        yield (point := chance.randint(1, last))
+        yield (point := chance.randint(1, max(1, last // 3)))
         last -= point  # at least that much is left; what is done again comes on top
 
 
@@ -110,7 +110,7 @@ def main() -> int:
 
 def _options() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    options.add_argument("--chains", type=int, default=CHAINS, help="of further kills, for each first one")
+    options.add_argument("--chains", type=int, default=0, help="of further kills, from each first point")
     options.add_argument("--every", type=int, default=1, help="n: only every n-th first point")
     options.add_argument("--all", action="store_true", help="every pair of points")
     options.add_argument("--scenario", action="append", choices=list(SCENARIOS), help="only these")
@@ -122,12 +122,17 @@ def _options() -> argparse.ArgumentParser:
     return options
 
 
-def cases(scenarios: Sequence[str], how_many: int | None = CHAINS, seed: int = 1) -> Iterator[Case]:
-    """Every first point of the scenarios; the first lives that are not killed at all tell how many there are."""
+def cases(scenarios: Sequence[str], how_many: int | None = 0, seed: int = 1) -> Iterator[Case]:
+    """Every first point of the scenarios; the first lives that are not killed at all tell how many there are.
+
+    Args:
+        how_many: Chains from each; 0 for one from every third, None for every pair of points.
+    """
     for name in scenarios:
         for backend in BACKENDS:
             for first in range(1, _points_of(name, backend) + 1):
-                yield Case(name, backend, first, how_many, seed=seed)
+                chains = int(first % CHAIN_EVERY == 0) if how_many == 0 else how_many
+                yield Case(name, backend, first, chains, seed=seed)
 
 
 def _points_of(name: str, backend: Backend) -> int:
