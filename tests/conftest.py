@@ -11,7 +11,6 @@ fake clocks too.
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import time
 from collections import Counter
@@ -69,12 +68,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     chosen = [item for item in items if stops_at_every_await(item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
     items[:] = chosen
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Thousands of tests are no garbage, and would be looked through again and again."""
-    gc.collect()
-    gc.freeze()
 
 
 @pytest.fixture(scope="module", params=["asyncio", "trio"])

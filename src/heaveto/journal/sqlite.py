@@ -103,8 +103,7 @@ class SqliteStore:
         Raises:
             SaveTimeout: When that took longer than a write may. It goes on by itself.
         """
-        waits = [lane.close() for lane in (self._writer, self._reader)]
-        await finish(self._save_seconds, call_in_thread, _call_all, waits)
+        await finish(self._save_seconds, call_in_thread, _close_in_turn, (self._reader, self._writer))
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
         return await finish(self._save_seconds, _ask, self._writer, work)
@@ -116,6 +115,7 @@ async def _ask(lane: Lane, work: Callable[[sqlite3.Connection], T]) -> T:
     return await job.handoff.wait()
 
 
-def _call_all(fns: Sequence[Callable[[], None]]) -> None:
-    for fn in fns:
-        fn()
+def _close_in_turn(lanes: Sequence[Lane]) -> None:
+    """One after the other: of two connections that close at once, each leaves the write-ahead log to the other."""
+    for lane in lanes:
+        lane.close()()
