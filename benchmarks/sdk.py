@@ -67,10 +67,10 @@ def table(found: Figures) -> tuple[list[str], int, int]:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description="What a model call costs beside the official SDKs.")
-    parser.add_argument("--quick", action="store_true", help="small numbers, to see that it works")
+    parser.add_argument("--quick", action="store_true", help="one repetition, to see that it works")
     parser.add_argument("--sdks", help="the folder with the packages of the SDKs", default="")
     options = parser.parse_args(arguments)
-    sizes = ["2", "4"] if options.quick else ["5", "1"]
+    sizes = ["1", "4"] if options.quick else ["3", "1"]
     environment = {**os.environ, "PYTHONPATH": options.sdks}
     with server() as url:
         command = [sys.executable, str(HERE / "sdk_sides.py"), url, *sizes]

@@ -3,7 +3,8 @@
     PYTHONPATH=FOLDER_OF_THE_SDKS python benchmarks/sdk_sides.py URL REPETITIONS SCALE
 
 Prints each side's figures, one for each repetition, as one line of JSON: microseconds of this process's CPU. The sides take
-turns, each in a loop of its own. SCALE divides the sizes, for a quick look.
+turns, each in a loop of its own. SCALE divides how often a small call is
+made, for a quick look; the sizes stay, since a small size would show little but what each call costs at least.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from heaveto.models.dialect import Dialect
 
 __all__ = ["SIDES", "measure"]
 
-CHUNKS, MESSAGES, TIMES = 4000, 300, 20  # of an answer; of a long conversation; how often a small call is made
+CHUNKS, MESSAGES, TIMES = 2000, 300, 8  # of an answer; of a long conversation; how often a small call is made
 READ_BYTES = 65_536
 RESULT = "what the tool said " * 20
 PARAMETERS = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
@@ -308,7 +309,7 @@ def _stream_bytes(chunks: int, *, chat: bool) -> list[bytes]:
 
 async def _figures(side: Side, url: str, scale: int) -> dict[str, float]:
     """One repetition of one side."""
-    chunks, times, turns = CHUNKS // scale, max(2, TIMES // scale), MESSAGES // scale // 2
+    chunks, times, turns = CHUNKS, max(2, TIMES // scale), MESSAGES // 2
     reads, characters = _stream_bytes(chunks, chat=side.chat), 5 * chunks
     await side.open(f"{url}/chunks={chunks}/v1")
     figures = {"chunk": await _timed(side.streamed, 2, characters) / chunks}
