@@ -105,6 +105,30 @@ async def test_neither_is_one_that_is_waited_for_until_it_has_started() -> None:
     assert seen == [None]
 
 
+async def test_a_stop_while_the_last_task_ends_comes_out_of_the_block() -> None:
+    async def last(scope: Scope) -> None:
+        await anyio.sleep(1)
+        scope.cancel(Cancelled("stop"))
+
+    after = []
+    with pytest.raises(Cancelled, match="stop"), Scope() as scope:
+        async with tasks() as group:
+            group.start_soon(last, scope)
+        after.append("the block")
+    assert after == []
+
+
+async def test_a_stop_after_the_last_task_comes_out_of_the_block_too() -> None:
+    with pytest.raises(Cancelled, match="stop"), Scope() as scope:
+        async with tasks():
+            scope.cancel(Cancelled("stop"))
+
+
+async def test_the_groups_own_stop_stays_inside() -> None:
+    async with tasks() as group:
+        group.scope.cancel(Cancelled("enough"))
+
+
 async def test_a_failed_task_stops_the_others_and_is_their_cause(fake_clock: FakeClock) -> None:
     seen = Seen()
     with pytest.raises(ValueError, match="boom") as caught:

@@ -93,4 +93,4 @@ async def _watch(attached: StopCallback, watching: Scope, *, task_status: anyio.
             await anyio.sleep_forever()
         except anyio.get_cancelled_exc_class():
             attached._run(current_cause() or StoppedFromOutside())
-            raise
+            raise  # never swallowed, though the group would raise it again at its end

@@ -8,6 +8,7 @@ from typing import Any, TypeVarTuple
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 
 from ..causes import SiblingFailed
 from .scope import Scope, _current
@@ -46,6 +47,8 @@ class Tasks:
 async def tasks() -> AsyncIterator[Tasks]:
     """Run tasks inside a block: `async with tasks() as group: group.start_soon(fn, *args)`. It ends when all have.
 
+    A stop that comes while it waits for the last of them is raised at its end, also when none of them was cut by it.
+
     Raises:
         BaseException: What the block or the one task that failed raised, as itself.
         BaseExceptionGroup: When several failed.
@@ -54,6 +57,7 @@ async def tasks() -> AsyncIterator[Tasks]:
         async with anyio.create_task_group() as group:  # heaveto: allow raw-tasks this is where they are made
             with _telling(own):
                 yield Tasks(group, own)
+        await anyio.lowlevel.checkpoint_if_cancelled()  # a stop meanwhile: asyncio's group raises, Trio's does not
 
 
 @contextmanager
