@@ -207,9 +207,11 @@ async def test_what_the_thread_raised_comes_out_soon_when_the_loop_has_no_stop_t
 
 def test_a_native_cancellation_is_not_lost_although_the_thread_ends_within_the_moment() -> None:
     async def main() -> None:
-        task = asyncio.ensure_future(call_in_thread(time.sleep, 0.05, moment=5))
+        go_on = threading.Event()
+        task = asyncio.ensure_future(call_in_thread(go_on.wait, moment=5))
         await anyio.sleep(0.01)
         task.cancel()
+        asyncio.get_running_loop().call_later(0.01, go_on.set)
         with pytest.raises(asyncio.CancelledError):
             await task
         assert task.cancelling() == 1
