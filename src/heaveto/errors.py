@@ -613,8 +613,12 @@ class RunNotFound(JournalError):
     code = "run_not_found"
     advice = "`heaveto runs` lists them"
 
+    def __init__(self, run_id: str) -> None:
+        super().__init__(run_id)
+        self.run_id = run_id
+
     def __str__(self) -> str:
-        return f"no run {self.args[0]}" if self.args[0] else "no runs yet"
+        return f"no run {self.run_id}" if self.run_id else "no runs yet"
 
 
 class RunTaken(JournalError):
@@ -637,8 +641,12 @@ class Fenced(JournalError):
 
     code = "fenced"
 
+    def __init__(self, run_id: str) -> None:
+        super().__init__(run_id)
+        self.run_id = run_id
+
     def __str__(self) -> str:
-        return f"run {self.args[0]} was taken over by another driver"
+        return f"run {self.run_id} was taken over by another driver"
 
 
 class JournalNewer(JournalError):

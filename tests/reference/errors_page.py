@@ -26,8 +26,8 @@ and JSON keep them whole: `heaveto.causes.to_data` and `from_data`. Programs ask
 
 Of each: its code, its class with its fields, what it says, what `why()` makes of a run that it ended (the text and the
 advice, where there is any), whether trying again can help (`retryable`; "not said" where the class does not know), the exit
-status of a command that it ended, and its JSON. A tool's errors (`tool_error` and those below it) end no run: the model
-reads them and goes on.
+status of a command whose run it ended, and its JSON. A tool's errors (`tool_error` and those below it) end no run: the model
+reads them and goes on. What is wrong before a run begins (a flag, a configuration, a run that is not there) is status 2.
 
 | exit status | a run that |
 |---|---|
