@@ -43,6 +43,7 @@ __all__ = [
     "ToolTimeout",
     "from_data",
     "in_seconds",
+    "text_of",
     "to_data",
 ]
 
@@ -76,7 +77,7 @@ class Described(Exception):
             _by_code.setdefault(cls.code, cls)
 
     def __str__(self) -> str:
-        return ": ".join(str(field) for field in self.args if field not in ("", None)) or self.code.replace("_", " ")
+        return ": ".join(_text(field) for field in self.args if field not in ("", None)) or self.code.replace("_", " ")
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self.args))})"
@@ -303,6 +304,18 @@ def in_seconds(seconds: float) -> str:
     return f"{seconds:.6g} s"
 
 
+def text_of(error: BaseException) -> str:
+    """`str(error)`, also where somebody's `__str__` fails: an error that cannot be told must not take another's place."""
+    try:
+        return str(error)
+    except Exception as failed:  # boundary: somebody's __str__ must not hide the error that it belongs to
+        return f"(its text cannot be read: {type(failed).__name__})"
+
+
+def _text(field: Any) -> str:
+    return text_of(field) if isinstance(field, BaseException) else str(field)
+
+
 def to_data(error: BaseException) -> Data:
     """The exception as plain data, for the journal, the page and `--json`: code, fields, text, and what caused it."""
     return _to_data(error, set())
@@ -310,12 +323,13 @@ def to_data(error: BaseException) -> Data:
 
 def _to_data(error: BaseException, above: set[int]) -> Data:
     above = above | {id(error)}  # somebody's `raise error from error` must not send us round for ever
-    data: Data = {"code": "foreign", "text": str(error)}
+    text = text_of(error)
+    data: Data = {"code": "foreign", "text": text}
     if isinstance(error, Described):
         data |= {"code": error.code, "fields": [_field_to_data(field) for field in error.args]}
     else:
-        data["fields"] = [type(error).__name__, str(error)]
-        data["text"] = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        data["fields"] = [type(error).__name__, text]
+        data["text"] = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if notes := getattr(error, "__notes__", None):
         data["notes"] = list(notes)
     if isinstance(error, BaseExceptionGroup):

@@ -320,3 +320,17 @@ def test_an_unexpected_error_says_where_it_was() -> None:
         record = conclude(state, error, 0)
     assert record.cause is not None
     assert any("in ours" in line for line in record.cause["traceback"])
+
+
+class Untold(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no connection")
+
+
+@pytest.mark.parametrize(
+    "error", [Untold(), errors.GaveUp(3, Untold()), errors.NoneAnswered(["a"], [Untold()]), ExceptionGroup("g", [Untold()])]
+)
+def test_an_error_whose_text_fails_ends_the_run_as_itself(error: Exception) -> None:
+    record = conclude(RunState.begin(RunStarted(run_id="r", task="t")), error, 0)
+    assert "Untold: (its text cannot be read: RuntimeError)" in record.why
+    assert record.cause is not None

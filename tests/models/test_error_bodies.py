@@ -113,3 +113,8 @@ def test_a_status_of_too_many_digits_is_none(status: str) -> None:
 def test_a_reset_time_beyond_all_floats_is_none() -> None:
     metadata = {"headers": {"X-RateLimit-Reset": 10**400}}
     assert read_error_object({"error": {"message": "limit", "metadata": metadata}}).wait_until is None
+
+
+def test_a_reset_without_an_end_is_no_wait() -> None:
+    body = b'{"error": {"message": "limit", "metadata": {"headers": {"X-RateLimit-Reset": "1e999"}}}}'
+    assert api_error("p", 429, {}, body, now=1.0).retry_after is None

@@ -131,6 +131,24 @@ def test_a_timeout_in_any_branch_counts_when_it_is_true() -> None:
     assert not classify(Reports(None, timeout=30), scope_stopped=False).retry  # a number of seconds, as others have it
 
 
-@pytest.mark.parametrize("delay", [None, True, -1, float("nan"), float("inf"), "7"])
+@pytest.mark.parametrize("delay", [None, True, -1, float("nan"), float("inf"), "7", 10**400])
 def test_a_delay_that_is_none_is_left_out(delay: object) -> None:
     assert classify(Reports(True, delay), scope_stopped=False).after is None
+
+
+class ReportsBadly(Exception):
+    """A property that fails, and a method that wants an argument: neither is a report."""
+
+    @property
+    def retryable(self) -> bool:
+        raise RuntimeError("not connected")
+
+    def timeout(self, seconds: float) -> bool:
+        return seconds > 0
+
+
+def test_a_report_that_fails_is_none() -> None:
+    assert not classify(ReportsBadly(), scope_stopped=False).retry
+    assert classify(caused(ReportsBadly(), ConnectionResetError()), scope_stopped=False) == Decision(
+        True, "the network failed"
+    )

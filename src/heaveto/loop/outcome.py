@@ -21,6 +21,7 @@ from ..causes import (
     Shutdown,
     Stop,
     StreamIdle,
+    text_of,
     to_data,
 )
 from ..errors import BudgetExhausted, ConfigError, GaveUp, JournalBusy, NotEnoughTime, Waiting
@@ -218,7 +219,7 @@ def describe(error: BaseException) -> str:
     if isinstance(error, BaseExceptionGroup):
         return "; ".join(dict.fromkeys(describe(each) for each in branches(error)))
     if isinstance(error, Described):
-        return str(error)
+        return text_of(error)
     return f"unexpected error: {_path(error)}"
 
 
@@ -228,8 +229,9 @@ def _path(error: BaseException) -> str:
     each: BaseException | None = error
     while each is not None and id(each) not in seen:
         seen.add(id(each))
-        if not path or str(each) not in path:
-            text = f"{type(each).__name__}: {each}" if str(each) and not isinstance(each, Described) else str(each)
+        said = text_of(each)
+        if not path or said not in path:
+            text = f"{type(each).__name__}: {said}" if said and not isinstance(each, Described) else said
             path += f"{': ' if path else ''}{text or type(each).__name__}"
         each = each.__cause__
     return path

@@ -151,7 +151,7 @@ def api_error(provider: str, status: int, headers: Mapping[str, str], body: byte
     wait = asked_wait(headers, now)
     if wait is None:
         wait = error.wait_seconds
-    if wait is None and error.wait_until is not None and error.wait_until > now:
+    if wait is None and error.wait_until is not None and now < error.wait_until < float("inf"):
         wait = error.wait_until - now
     return APIError(provider, status, error.message, wait, should_retry(headers))
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -91,12 +92,15 @@ def _reports(chain: list[BaseException]) -> Iterator[Decision]:
 
 def _asked(error: BaseException, name: str) -> Any:
     """An attribute, or what a method without arguments returns; both are how errors report on themselves."""
-    value = getattr(error, name, None)
-    return value() if callable(value) else value
+    try:
+        value = getattr(error, name, None)
+        return value() if callable(value) else value
+    except Exception:  # boundary: somebody's property, or a method that wants arguments, reports nothing
+        return None
 
 
 def _is_wait(delay: Any) -> bool:
-    return isinstance(delay, (int, float)) and not isinstance(delay, bool) and 0 <= delay < float("inf")
+    return isinstance(delay, (int, float)) and not isinstance(delay, bool) and 0 <= delay <= sys.float_info.max
 
 
 def _is_timeout(error: BaseException) -> bool:

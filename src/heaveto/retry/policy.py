@@ -35,7 +35,7 @@ class RetryPolicy:
     max_wait_seconds: float = 120.0
 
     def __post_init__(self) -> None:
-        if self.attempts < 1:
+        if not self.attempts >= 1:  # NaN is not either, and would be no end
             raise ConfigError(f"attempts must be 1 or more, not {self.attempts}")
         for name in ("base_seconds", "cap_seconds", "attempt_seconds", "max_wait_seconds"):
             seconds = getattr(self, name)
