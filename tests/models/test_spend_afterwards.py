@@ -13,6 +13,8 @@ import pytest
 from heaveto import Agent, MemoryStore, RetryPolicy
 from heaveto.causes import Cancelled
 from heaveto.errors import IncompleteStream, TransportFailed
+from heaveto.journal.records import CallSpent, Retried
+from heaveto.journal.seals import decode_entries
 from heaveto.messages import Transcript, Usage, UserMessage
 from heaveto.models import Answer, HTTPRequest, Request, openrouter
 from heaveto.models.spend_afterwards import read_spend
@@ -128,9 +130,9 @@ async def test_a_run_counts_and_keeps_what_was_told() -> None:
     async with agent.start("hello", run_id="run") as run:
         outcome = await run.wait()
     assert (outcome.report.spend.cost_usd, outcome.report.spend.estimated_calls) == (Decimal("0.0250"), 0)
-    entries = [json.loads(entry.body) for entry in await store.read("run")]
-    kept = {entry["type"]: entry["usage"]["cost_usd"] for entry in entries if entry["type"] in ("retry", "call.spent")}
-    assert kept == {"retry": "0.0125", "call.spent": "0.0125"}
+    records = decode_entries("run", await store.read("run"))
+    kept = [(type(each), each.usage and each.usage.cost_usd) for each in records if isinstance(each, Retried | CallSpent)]
+    assert kept == [(Retried, Decimal("0.0125")), (CallSpent, Decimal("0.0125"))]
 
 
 def test_stopped_at_every_await_it_is_told_or_estimated() -> None:
