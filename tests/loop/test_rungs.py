@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import anyio
@@ -12,13 +15,14 @@ from heaveto.errors import ConfigError, OutcomeUnknown
 from heaveto.journal import MemoryStore, Summary
 from heaveto.journal.records import ToolStarted, encode_record
 from heaveto.loop import Doubt
+from heaveto.loop.rungs import MOST_UNKNOWN, Decision, Known, Look, next_move
 from heaveto.messages import ToolMessage
 from heaveto.runs import Agent, read_records, read_state
 from heaveto.scopes import wall_time
 from heaveto.testing.clocks import Backend, FakeClock
 from heaveto.testing.scripted_model import calls, scripted
 from heaveto.testing.stops import every_await
-from heaveto.tools import Call, Check, tool
+from heaveto.tools import Call, Check, Effect, tool
 
 PAY = calls(("pay", {"what": "rent"}))
 
@@ -271,3 +275,61 @@ def test_a_stop_at_any_await_of_the_rungs_leaves_a_run_that_ends_well(backend: B
 def test_seconds_below_nothing_are_refused(options: Any) -> None:
     with pytest.raises(ConfigError, match="use seconds, 0 or more"):
         Bank().tool(**options)
+
+
+# --- the decision alone ---------------------------------------------------------------------------------------------
+
+CHECKS = (None, Check("done"), Check("not_done"), Check("unknown"))
+
+
+def every_known() -> Iterator[Known]:
+    """All that can be known of a call, with every answer to every look."""
+    effects: tuple[Effect | None, ...] = (None, "read", "idempotent", "write")
+    bits = (False, True)
+    for ending, marked, effect, unknown in product((None, "fatal", "unknown"), effects, effects, (0, MOST_UNKNOWN)):
+        for key_lives, settles, has_undo, has_program, tells_model in product(bits, repeat=5):
+            yield Known(
+                ending=ending,
+                marked=marked,
+                effect=effect,
+                key_lives=key_lives,
+                settles=settles,
+                has_undo=has_undo,
+                has_program=has_program,
+                unknown_results=unknown,
+                tells_model=tells_model,
+            )
+
+
+def ends(known: Known) -> Iterator[tuple[Known, Decision | None]]:
+    """Each way on from here, whatever the looks tell."""
+    move = next_move(known)
+    if not isinstance(move, str):
+        yield known, move
+        return
+    assert move not in known.found, "nothing is looked at twice"
+    for found in CHECKS:
+        yield from ends(replace(known, found={**known.found, move: found}))
+
+
+def test_no_rung_says_more_than_it_knows() -> None:
+    seen = set[str]()
+    for known, decision in (end for each in every_known() for end in ends(each)):
+        by = "" if decision is None else decision.by
+        seen.add(by)
+        if decision is not None and decision.verdict == "again":
+            assert not known.is_worn
+            assert by in ("not begun", "read", "idempotent", "key", "check", "undo", "program")
+        if by in ("read", "idempotent"):
+            assert "write" not in (known.effect, known.marked)
+        assert (by == "key") <= known.key_lives
+        assert (by == "not begun") <= (known.ending == "fatal")
+        assert (by == "undo") <= known.has_undo
+        assert (decision is None or decision.verdict != "told") or known.tells_model
+        assert (decision is None) <= (not known.tells_model), "only then a person is asked"
+        if decision is not None and by in ("check", "program"):
+            looks: tuple[Look, ...] = ("second check", "check") if by == "check" else ("program",)
+            told = next(found for look in looks if (found := known.found.get(look)) is not None)
+            assert told.verdict == {"done": "done", "again": "not_done"}[decision.verdict]
+            assert by == "program" or decision.verdict == "done" or "second check" in known.found or not known.settles
+    assert seen == {"", "not begun", "read", "idempotent", "key", "check", "undo", "program", "model"}
