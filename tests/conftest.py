@@ -24,6 +24,7 @@ from heaveto.testing.stops import stop_points
 
 began = time.monotonic()
 left_out: Counter[str] = Counter()
+points_elsewhere: list[int] = []  # of the other processes that share the suite
 
 
 @pytest.hookimpl(wrapper=True)
@@ -116,13 +117,14 @@ def stops_at_every_await(item: pytest.Item) -> bool:
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
     if (worker := getattr(session.config, "workeroutput", None)) is not None:
         worker["left_out"] = dict(left_out)  # several processes share the suite: this one's is sent in the next line
+        worker["stop_points"] = stop_points()
     yield  # the terminal reporter writes its closing line in here
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:
         return
     reporter.write_line(left_out_line(left_out))
     if (least := session.config.getoption("--stop-points")) is not None:
-        points, seconds = stop_points(), time.monotonic() - began
+        points, seconds = stop_points() + sum(points_elsewhere), time.monotonic() - began
         if points < least:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
         reporter.write_line(
@@ -133,7 +135,9 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """A process of pytest-xdist has ended."""
-    left_out.update(getattr(node, "workeroutput", {}).get("left_out", {}))
+    output = getattr(node, "workeroutput", {})
+    left_out.update(output.get("left_out", {}))
+    points_elsewhere.append(output.get("stop_points", 0))
 
 
 def left_out_line(reasons: Counter[str]) -> str:

@@ -7,16 +7,12 @@ from typing import Literal
 
 from ..errors import ConfigError
 from ..journal import Store
-from ..journal.records import Record, ToolApproved, encode_record
-from ..journal.seals import decode_entries, last_seal, seal
-from ..journal.state import CallEntry, RunState, fold
-from ..loop.log import summarize
-from ..scopes import finish
-from .opening import take
+from ..journal.records import ToolApproved
+from ..journal.state import CallEntry, RunState
+from .opening import write_word
 
 __all__ = ["approve_call"]
 
-RELEASE_SECONDS = 10.0
 LEAST_EXPECTED = 8  # characters of a hash, fewer of which could fit by chance
 
 
@@ -49,15 +45,14 @@ async def approve_call(
     """
     if arguments is not None:
         _check_object(arguments)
-    run_id = await store.find(run_id)
-    epoch = await take(store, run_id)
-    try:
-        entries = await store.read(run_id)
-        state = fold(decode_entries(run_id, entries))
+    seen: list[CallEntry] = []
+
+    def decide(state: RunState) -> ToolApproved:
         entry = _waiting(state, call_id)
+        seen.append(entry)
         if expect:
             _check_expected(entry, expect)
-        record: Record = ToolApproved(
+        return ToolApproved(
             call_id=entry.call.id,
             name=entry.call.name,
             verdict=verdict,
@@ -66,11 +61,8 @@ async def approve_call(
             why=why,
             by=who,
         )
-        state.apply(record)
-        await store.append(run_id, epoch, seal([encode_record(record)], last_seal(entries)), summarize(state))
-    finally:
-        await finish(RELEASE_SECONDS, store.release, run_id, epoch)
-    return run_id, entry
+
+    return await write_word(store, run_id, decide), seen[0]
 
 
 def _waiting(state: RunState, call_id: str) -> CallEntry:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..errors import AgentError, ConfigError
 from ..journal import Store, this_process
-from ..journal.records import CallSpent, DriveStarted, LimitsChanged, Record, RunStarted, Said
-from ..journal.seals import decode_entries, last_seal
+from ..journal.records import CallSpent, DriveStarted, LimitsChanged, Record, RunStarted, Said, encode_record
+from ..journal.seals import decode_entries, last_seal, seal
 from ..journal.state import RunState, fold
 from ..loop.budget import check_price
 from ..loop.events import Emit
-from ..loop.log import Log
+from ..loop.log import Log, summarize
 from ..loop.outcome import Report, conclude
 from ..messages import Limits, Usage, UserMessage
 from ..models import Model
 from ..scopes import current_cause, finish
 from .run import carrying, cause_of
 
-__all__ = ["begin", "read_records", "read_state", "take", "take_up"]
+__all__ = ["begin", "read_records", "read_state", "take", "take_up", "write_word"]
 
 RELEASE_SECONDS = 10.0
 TAKE_SECONDS = 15.0  # the store's own limit is 10; this one is for a store that has none
@@ -96,6 +96,29 @@ async def take(store: Store, run_id: str) -> int:
             await finish(RELEASE_SECONDS, store.release, run_id, epoch)
         raise
     return epochs[0]
+
+
+async def write_word(store: Store, run_id: str, decide: Callable[[RunState], Record]) -> str:
+    """Write a person's word on a run that nobody drives; returns the run's whole name.
+
+    Args:
+        run_id: The run's name, or the beginning of it.
+        decide: Makes the record of it; what it raises leaves the run as it was.
+
+    Raises:
+        RunNotFound, RunTaken: It cannot be taken up.
+    """
+    run_id = await store.find(run_id)
+    epoch = await take(store, run_id)
+    try:
+        entries = await store.read(run_id)
+        state = fold(decode_entries(run_id, entries))
+        record = decide(state)
+        state.apply(record)
+        await store.append(run_id, epoch, seal([encode_record(record)], last_seal(entries)), summarize(state))
+    finally:
+        await finish(RELEASE_SECONDS, store.release, run_id, epoch)
+    return run_id
 
 
 async def read_records(store: Store, run_id: str) -> list[Record]:

@@ -6,16 +6,11 @@ from typing import Literal
 
 from ..errors import ConfigError
 from ..journal import Store
-from ..journal.records import Record, ToolResolved, encode_record
-from ..journal.seals import decode_entries, last_seal, seal
-from ..journal.state import CallEntry, RunState, fold
-from ..loop.log import summarize
-from ..scopes import finish
-from .opening import take
+from ..journal.records import ToolResolved
+from ..journal.state import CallEntry, RunState
+from .opening import write_word
 
 __all__ = ["resolve_call"]
-
-RELEASE_SECONDS = 10.0
 
 
 async def resolve_call(
@@ -33,17 +28,7 @@ async def resolve_call(
         RunNotFound, RunTaken: It cannot be taken up.
         ConfigError: There is no such call in doubt.
     """
-    run_id = await store.find(run_id)
-    epoch = await take(store, run_id)
-    try:
-        entries = await store.read(run_id)
-        state = fold(decode_entries(run_id, entries))
-        record: Record = _verdict(_in_doubt(state, call_id), verdict, evidence, who)
-        state.apply(record)
-        await store.append(run_id, epoch, seal([encode_record(record)], last_seal(entries)), summarize(state))
-    finally:
-        await finish(RELEASE_SECONDS, store.release, run_id, epoch)
-    return run_id
+    return await write_word(store, run_id, lambda state: _verdict(_in_doubt(state, call_id), verdict, evidence, who))
 
 
 def _in_doubt(state: RunState, call_id: str) -> CallEntry:
