@@ -106,6 +106,14 @@ def test_a_cut_reply_has_no_call_to_run(finish: str) -> None:
     assert reply.message.tool_calls == ()
 
 
+def test_who_refuses_in_the_middle_of_it_has_refused() -> None:
+    calling = event(call_part(index=0, id="a", name="f"))
+    for before in (event({"content": "half of it"}), calling):
+        reply = decode(before, event({"refusal": "I cannot"}), event({"refusal": " do that."}), event(finish="stop"))
+        assert (reply.finish, reply.refusal, reply.message.tool_calls) == ("refused", "I cannot do that.", ())
+    assert decode(event({"content": "whole", "refusal": ""}), event(finish="stop")).finish == "answer"
+
+
 def test_calls_are_calls_whatever_the_reason_is_called() -> None:
     reply = decode(event(call_part(index=0, id="a", name="f")), event(finish="stop"))
     assert (reply.finish, reply.native_finish) == ("tool_calls", "stop")

@@ -194,6 +194,14 @@ def chat_streams() -> Iterator[Reply]:
         **ended,
     )
     yield chat(
+        "refused-after-text",
+        chunk({"content": "Well, "}) + chunk({"refusal": "I cannot."}) + chunk({}, "stop"),
+        "refused",
+        "Well, ",
+        refusal="I cannot.",
+        **ended,
+    )
+    yield chat(
         "two-choices",
         chunk({"content": "a"}) + chunk({"content": "B"}, index=1) + chunk({}, "stop", 1) + chunk({}, "stop"),
         "answer",

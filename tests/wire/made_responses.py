@@ -250,6 +250,13 @@ def responses_streams() -> Iterator[Reply]:
         "refused",
         refusal="I cannot.",
     )
+    yield responses(
+        "refused-after-text",
+        START + text(0, "Well, ") + begun(1, message()) + whole(1, message(refusal)) + end(),
+        "refused",
+        "Well, ",
+        refusal="I cannot.",
+    )
     long = {"incomplete_details": {"reason": "max_output_tokens"}}
     yield responses(
         "truncated", START + text(0, "a") + end("incomplete", **long), "truncated", "a", stop_reason="max_output_tokens"

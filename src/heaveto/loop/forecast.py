@@ -119,17 +119,23 @@ class Forecast(msgspec.Struct, frozen=True):
         return int(most)
 
 
-def forecast(model: Model, input_tokens: int) -> Forecast:
-    """The forecast of a call with that much input. Asking for the price may load a price table."""
+def forecast(model: Model, input_tokens: int, max_tokens: int | None = None) -> Forecast:
+    """The forecast of a call with that much input. Asking for the price may load a price table.
+
+    Args:
+        max_tokens: The most output tokens that the call asks for anyway; None where it leaves that to the API.
+    """
+    known = [each for each in (max_tokens, model.largest_output if isinstance(model, Priced) else None) if each is not None]
+    largest = min(known, default=LARGEST_OUTPUT)
     if not isinstance(model, Priced):
-        return Forecast(input_tokens)
+        return Forecast(input_tokens, largest, min(LEAST_OUTPUT, largest))
     fresh = model.cost(Usage(input_tokens=input_tokens))
     output = model.cost(Usage(input_tokens=input_tokens, output_tokens=PRICED_TOKENS))
     written = model.cost(Usage(input_tokens=input_tokens, cache_write_tokens=input_tokens))
     return Forecast(
         input_tokens,
-        model.largest_output or LARGEST_OUTPUT,
-        max(model.least_output, LEAST_OUTPUT),
+        largest,
+        min(max(model.least_output, LEAST_OUTPUT), largest),
         None if fresh is None else max(fresh, written or fresh),
         Decimal(0) if fresh is None or output is None else (output - fresh) / PRICED_TOKENS,
     )

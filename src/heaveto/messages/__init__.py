@@ -15,6 +15,7 @@ from .limits import Limits
 from .money import Spend, Usage, parse_usd
 from .parts import MAX_PARTS_BYTES, PDF, File, Image, Part, Prompt, attached, described, shown, text_of
 from .replies import CallDelta, Delta, Finish, ReasoningDelta, Reply, TextDelta
+from .sampling import Effort, Sampling
 
 __all__ = [
     "MAX_PARTS_BYTES",
@@ -22,6 +23,7 @@ __all__ = [
     "AssistantMessage",
     "CallDelta",
     "Delta",
+    "Effort",
     "Ending",
     "File",
     "Finish",
@@ -32,6 +34,7 @@ __all__ = [
     "Prompt",
     "ReasoningDelta",
     "Reply",
+    "Sampling",
     "Spend",
     "SystemMessage",
     "TextDelta",

@@ -8,7 +8,8 @@ its time limits; `exchange.py` HTTP as the clients see it, `httpx_exchange.py` o
 `recording.py` exchanges in files, `recorded_requests.py` where two differ; `dialect.py` what the client
 needs to know of an API; `chat/` the codec of chat completions, `anthropic_messages/` of Messages,
 `responses/` of OpenAI's Responses, `gemini_content/` of Gemini's generateContent; `decoder.py`, `sse.py`,
-`inputs.py`, `figures.py`, `json_bytes.py`, `call_ids.py`, `error_bodies.py` and `prices.py` what every dialect needs.
+`inputs.py`, `sampling_rules.py`, `answer_schemas.py`,
+`figures.py`, `json_bytes.py`, `call_ids.py`, `error_bodies.py` and `prices.py` what every dialect needs.
 Another dialect is another package beside them.
 
 Only the protocol is loaded with this package; all else with its first use.
@@ -19,7 +20,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from .protocol import ChecksInputs, Model, ModelStream, Priced, Request, ToolSpec
+from .protocol import AnswerSchema, ChecksInputs, ChecksSettings, Model, ModelStream, Priced, Request, ToolSpec, checked
 
 if TYPE_CHECKING:
     from .aiohttp_exchange import AiohttpExchange
@@ -47,8 +48,10 @@ __all__ = [
     "PROVIDERS",
     "AiohttpExchange",
     "Answer",
+    "AnswerSchema",
     "CallLimits",
     "ChecksInputs",
+    "ChecksSettings",
     "Dialect",
     "Exchange",
     "HTTPRequest",
@@ -63,6 +66,7 @@ __all__ = [
     "ToolSpec",
     "anthropic",
     "by_name",
+    "checked",
     "compatible",
     "fallback",
     "gemini",

@@ -22,8 +22,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from ..errors import APIError, BadReply, IncompleteStream, TransportFailed
-from ..messages import Delta, Part, Reply, Usage
+from ..errors import APIError, BadReply, ConfigError, IncompleteStream, TransportFailed
+from ..messages import Delta, Part, Reply, Sampling, Usage
 from ..scopes import RateLimit, Scope, finish, wall_time
 from .decoder import ReplyDecoder
 from .dialect import ANY_OUTPUT, Dialect, OutputBounds
@@ -32,7 +32,8 @@ from .exchange import Answer, Exchange, HTTPRequest, check_header, exchange_name
 from .inputs import NOTHING, Takes, estimated_tokens
 from .limits import CallLimits, Watchdog, watched
 from .prices import Price, listed_cost
-from .protocol import Request
+from .protocol import AnswerSchema, Request
+from .sampling_rules import NO_RULES, SamplingRules
 from .spend_afterwards import ASK_SECONDS, ask_spend
 
 __all__ = ["RemoteModel", "RemoteStream"]
@@ -61,6 +62,10 @@ class RemoteModel:
             is sent, with an estimate of its tokens that is corrected when they are known.
         spend_path: Where the API tells afterwards what a call cost that was cut, up to the reply's id; empty where it
             does not. It is asked for a few seconds at most, also while the code around is being stopped.
+        sampling: How the model shall write, where a request does not say it.
+
+    Raises:
+        ConfigError: When the API does not have one of the settings.
     """
 
     def __init__(
@@ -77,6 +82,7 @@ class RemoteModel:
         price_provider: str = "",
         rate: RateLimit | None = None,
         spend_path: str = "",
+        sampling: Sampling | None = None,
     ) -> None:
         self.dialect = dialect
         self.model, self.provider, self.streamed = dialect.model, dialect.provider, dialect.streamed
@@ -89,6 +95,8 @@ class RemoteModel:
         self._secret = key
         self._output: OutputBounds = getattr(dialect, "output", ANY_OUTPUT)
         self._exchange = exchange_named(exchange) if isinstance(exchange, str) else exchange
+        self.sampling = sampling or Sampling()
+        self.check_sampling(self.sampling)
 
     def __repr__(self) -> str:
         return f"<RemoteModel {self.name} at {shown_address(self.url)}>"
@@ -110,7 +118,8 @@ class RemoteModel:
     @property
     def largest_output(self) -> int | None:
         """The most output tokens of a call that does not ask for fewer; None where nobody knows."""
-        return self._output.largest
+        known = [limit for limit in (self._output.largest, self.sampling.max_tokens) if limit is not None]
+        return min(known, default=None)
 
     @property
     def least_output(self) -> int:
@@ -133,6 +142,8 @@ class RemoteModel:
             CallTimeout, ConnectTimeout, StreamIdle: A limit of this call passed; raised on leaving.
             BadReply: (a member of it) when the reply cannot be used.
         """
+        if self.sampling != Sampling():
+            request = msgspec.structs.replace(request, sampling=request.sampling.over(self.sampling))
         with watched(self.limits, streamed=self.streamed) as watchdog:
             stream = RemoteStream(self, request, watchdog)
             try:
@@ -154,6 +165,28 @@ class RemoteModel:
         """
         takes: Takes = getattr(self.dialect, "takes", NOTHING)
         takes.check(parts, self.provider)
+
+    def check_sampling(self, sampling: Sampling) -> None:
+        """Refuse settings that the API does not have, or that are out of its range.
+
+        Raises:
+            ConfigError: With the setting's name, and what there is instead.
+        """
+        rules: SamplingRules = getattr(self.dialect, "sampling", NO_RULES)
+        rules.check(sampling, self.name)
+
+    def check_answer(self, answer: AnswerSchema, *, with_tools: bool) -> None:
+        """Refuse a schema that the API holds no answer to.
+
+        Raises:
+            ConfigError: With the way out.
+        """
+        check = getattr(self.dialect, "check_answer", None)
+        if check is None:
+            raise ConfigError(
+                f"{self.name} holds no answer to a schema", "leave native=True out: the final tool always works"
+            )
+        check(answer, with_tools=with_tools)
 
     async def aclose(self) -> None:
         """Close the connections. A later call opens new ones."""
@@ -289,7 +322,7 @@ class RemoteStream:
 
     async def _take_turn(self, rate: RateLimit) -> None:
         """Wait for the rate limit; no limit of the call counts meanwhile."""
-        tokens = self._input_tokens() + (self._request.max_output_tokens or 0)
+        tokens = self._input_tokens() + (self._request.output_limit or 0)
         await rate.wait(tokens)
         self._booked_tokens = tokens
 

@@ -45,6 +45,10 @@ class Dialect(Protocol):
         streamed: Whether replies are asked for as streams.
         path: What is added to the API's address.
         output: How many output tokens a request may ask for, where the dialect has this attribute.
+
+    A dialect may have `takes` too, the images and files that the API takes (`Takes`), `sampling`, its settings
+    (`SamplingRules`), and `check_answer(answer, with_tools=...)`, which refuses a schema that the API holds no answer to.
+    Without them there are none.
     """
 
     @property

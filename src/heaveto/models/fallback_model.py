@@ -21,10 +21,10 @@ import msgspec
 
 from ..causes import Cancelled
 from ..errors import APIError, ConfigError, GaveUp, NoneAnswered, find
-from ..messages import Delta, Part, Reply, Transcript, Usage
+from ..messages import Delta, Part, Reply, Sampling, Transcript, Usage
 from ..retry import classify
 from ..scopes import finish, pending_cause, tasks
-from .protocol import ChecksInputs, Model, ModelStream, Priced, Request
+from .protocol import AnswerSchema, ChecksInputs, Model, ModelStream, Priced, Request, checked
 
 __all__ = ["FallbackModel", "fallback"]
 
@@ -103,6 +103,26 @@ class FallbackModel:
         for each in self.models:
             if isinstance(each, ChecksInputs):
                 each.check_inputs(parts)
+
+    sampling = Sampling()  # each of them has its own
+
+    def check_sampling(self, sampling: Sampling) -> None:
+        """Refuse settings that one of them does not have.
+
+        Raises:
+            ConfigError: One does not have one of them.
+        """
+        for each in self.models:
+            checked(each).check_sampling(sampling)
+
+    def check_answer(self, answer: AnswerSchema, *, with_tools: bool) -> None:
+        """Refuse a schema that one of them holds no answer to.
+
+        Raises:
+            ConfigError: One does not.
+        """
+        for each in self.models:
+            checked(each).check_answer(answer, with_tools=with_tools)
 
     async def aclose(self) -> None:
         """Close the connections of all."""

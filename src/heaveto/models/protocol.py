@@ -9,9 +9,20 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from ..messages import Delta, Part, Reply, Transcript, Usage
+from ..errors import ConfigError
+from ..messages import Delta, Part, Reply, Sampling, Transcript, Usage
 
-__all__ = ["ChecksInputs", "Model", "ModelStream", "Priced", "Request", "ToolSpec"]
+__all__ = [
+    "AnswerSchema",
+    "ChecksInputs",
+    "ChecksSettings",
+    "Model",
+    "ModelStream",
+    "Priced",
+    "Request",
+    "ToolSpec",
+    "checked",
+]
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -22,12 +33,33 @@ class ToolSpec(msgspec.Struct, frozen=True):
     schema: Mapping[str, Any]
 
 
+class AnswerSchema(msgspec.Struct, frozen=True):
+    """What an answer has to look like; `schema` is the JSON schema of an object."""
+
+    name: str
+    schema: Mapping[str, Any]
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One model call. `max_output_tokens` None leaves it to the API."""
+    """One model call.
+
+    Attributes:
+        max_output_tokens: The most that there is room for; None leaves it to the API.
+        sampling: How the model shall write, over what its own settings say.
+        answer: What the API shall hold the answer to; a reply with tool calls is none.
+    """
 
     transcript: Transcript
     tools: Sequence[ToolSpec] = ()
     max_output_tokens: int | None = None
+    sampling: Sampling = Sampling()
+    answer: AnswerSchema | None = None
+
+    @property
+    def output_limit(self) -> int | None:
+        """The most output tokens to ask for, whoever wants it so; None leaves it to the API."""
+        limits = [limit for limit in (self.max_output_tokens, self.sampling.max_tokens) if limit is not None]
+        return min(limits, default=None)
 
 
 class ModelStream(Protocol):
@@ -93,6 +125,35 @@ class ChecksInputs(Protocol):
 
 
 @runtime_checkable
+class ChecksSettings(Protocol):
+    """A model that tells which settings it has, and whether it can hold an answer to a schema, before anything is sent."""
+
+    @property
+    def sampling(self) -> Sampling:
+        """Its own settings, which hold where a request says nothing."""
+        ...
+
+    def check_sampling(self, sampling: Sampling) -> None:
+        """Pass, or refuse.
+
+        Raises:
+            ConfigError: It has no such setting, or a value is out of its range.
+        """
+        ...
+
+    def check_answer(self, answer: AnswerSchema, *, with_tools: bool) -> None:
+        """Pass, or refuse.
+
+        Args:
+            with_tools: Whether the model shall have tools too.
+
+        Raises:
+            ConfigError: It cannot hold an answer to this schema.
+        """
+        ...
+
+
+@runtime_checkable
 class Priced(Protocol):
     """A model that can tell what a call would cost, before it is made. Without it a call's own cost is only known after."""
 
@@ -109,3 +170,17 @@ class Priced(Protocol):
     def cost(self, usage: Usage) -> Decimal | None:
         """Dollars for a call that uses so much; None where nobody knows."""
         ...
+
+
+def checked(model: Model) -> ChecksSettings:
+    """The model as one that tells which settings it has.
+
+    Raises:
+        ConfigError: It does not tell.
+    """
+    if isinstance(model, ChecksSettings):
+        return model
+    raise ConfigError(
+        f"{model.name} does not say which settings it has",
+        "give it check_sampling and check_answer (heaveto.models.ChecksSettings), or set them where it is made",
+    )

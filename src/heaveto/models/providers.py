@@ -13,9 +13,11 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ..errors import ConfigError
+from ..messages import Sampling
 from ..scopes import RateLimit
+from .answer_schemas import StructuredOutput
 from .anthropic_messages import MessagesDialect
-from .chat import TAKES, ChatDialect
+from .chat import ANY_SERVER, EFFORTS, SAMPLING, TAKES, ChatDialect
 from .client import RemoteModel
 from .dialect import Dialect
 from .exchange import Exchange, check_header, is_loopback, shown_address
@@ -24,6 +26,7 @@ from .inputs import NOTHING, Takes
 from .limits import CallLimits
 from .prices import Price, set_price
 from .responses import ResponsesDialect
+from .sampling_rules import Rule, SamplingRules
 
 __all__ = [
     "PROVIDERS",
@@ -39,6 +42,11 @@ __all__ = [
 
 
 NO_FILES: frozenset[str] = frozenset()
+TOP_K = Rule(("top_k",), 0)
+
+
+def _effort(*choices: str) -> Rule:
+    return Rule(("reasoning_effort",), choices=choices)
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +65,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         price_provider: The provider's name in the price table; None for the same one, empty where the table has none.
         dialect: What it speaks: "chat" for chat completions, "messages" for Anthropic's Messages, "responses" for
             OpenAI's Responses, "gemini" for Gemini's generateContent.
-        takes: Which images and files a provider of chat completions takes.
+        takes: Which images and files a provider of chat completions takes, and `sampling` which settings it has.
+        structured: Whether a provider of chat completions holds an answer to a schema.
     """
 
     name: str
@@ -76,6 +85,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     price_provider: str | None = None
     dialect: Literal["chat", "messages", "responses", "gemini"] = "chat"
     takes: Takes = TAKES
+    sampling: SamplingRules = SAMPLING
+    structured: StructuredOutput = "none"
 
 
 PROVIDERS: dict[str, Provider] = {
@@ -89,6 +100,8 @@ PROVIDERS: dict[str, Provider] = {
             reports_cost=True,
             takes=Takes(),
             spend_path="/generation?id=",
+            sampling=SAMPLING.but(top_k=TOP_K, effort=Rule(("reasoning", "effort"), choices=EFFORTS)),
+            structured="beside tools",
         ),
         Provider(
             name="openai",
@@ -96,6 +109,7 @@ PROVIDERS: dict[str, Provider] = {
             key_variable="OPENAI_API_KEY",
             base_url_variable="OPENAI_BASE_URL",
             max_tokens_field="max_completion_tokens",
+            structured="beside tools",
         ),
         Provider(
             name="anthropic",
@@ -133,18 +147,24 @@ PROVIDERS: dict[str, Provider] = {
             base_url_path="/openai/v1",
             max_tokens_field="max_completion_tokens",
             price_provider="",
+            structured="beside tools",
         ),
         Provider(
             name="deepseek",
             base_url="https://api.deepseek.com/v1",
             key_variable="DEEPSEEK_API_KEY",
             takes=NOTHING,
+            sampling=SAMPLING.but(
+                "seed", "parallel_tool_calls", stop=Rule(("stop",), most=16), effort=_effort("low", "high", "max")
+            ),
         ),
         Provider(
             name="groq",
             base_url="https://api.groq.com/openai/v1",
             key_variable="GROQ_API_KEY",
             takes=Takes(files=NO_FILES, image_bytes=3_000_000),
+            sampling=SAMPLING.but("presence_penalty", "frequency_penalty", effort=_effort("none", "low", "medium", "high")),
+            structured="alone, not streamed",
         ),
         Provider(
             name="mistral",
@@ -152,6 +172,10 @@ PROVIDERS: dict[str, Provider] = {
             key_variable="MISTRAL_API_KEY",
             stream_options={},  # it refuses fields that it does not know, and reports usage unasked
             takes=Takes(files=NO_FILES, image_bytes=10_000_000),
+            sampling=SAMPLING.but(
+                "effort", temperature=Rule(("temperature",), 0, 1.5), seed=Rule(("random_seed",), 0), stop=Rule(("stop",))
+            ),
+            structured="alone",
         ),
         Provider(
             name="perplexity",
@@ -161,12 +185,20 @@ PROVIDERS: dict[str, Provider] = {
             stream_options={},  # it reports usage unasked, with the cost
             reports_cost=True,
             takes=Takes(files=NO_FILES),
+            sampling=SAMPLING.but(
+                *("seed", "stop", "parallel_tool_calls", "tool_choice"),  # it has no tools
+                top_k=Rule(("top_k",), 0, 2048),
+                effort=_effort("minimal", "low", "medium", "high"),
+            ),
+            structured="alone",
         ),
         Provider(
             name="together",
             base_url="https://api.together.xyz/v1",
             key_variable="TOGETHER_API_KEY",
             takes=Takes(files=NO_FILES),
+            sampling=SAMPLING.but("parallel_tool_calls", top_k=TOP_K, effort=_effort("low", "medium", "high")),
+            structured="alone",
         ),
         Provider(
             name="xai",
@@ -174,6 +206,8 @@ PROVIDERS: dict[str, Provider] = {
             key_variable="XAI_API_KEY",
             price_provider="x-ai",
             takes=Takes(images=frozenset({"image/jpeg", "image/png"}), files=NO_FILES),
+            sampling=SAMPLING.but(effort=_effort("none", "low", "medium", "high")),
+            structured="beside tools",
         ),
         Provider(
             name="ollama",
@@ -181,6 +215,8 @@ PROVIDERS: dict[str, Provider] = {
             base_url_variable="OLLAMA_BASE_URL",
             price_provider="",
             takes=Takes(files=NO_FILES, image_urls=False),
+            sampling=SAMPLING.but("parallel_tool_calls", "tool_choice", stop=Rule(("stop",))),
+            structured="alone",
         ),
         Provider(
             name="vllm",
@@ -190,6 +226,8 @@ PROVIDERS: dict[str, Provider] = {
             base_url_variable="VLLM_BASE_URL",
             price_provider="",
             takes=Takes(files=NO_FILES),
+            sampling=ANY_SERVER,
+            structured="alone",
         ),
         Provider(
             name="llamacpp",
@@ -199,6 +237,8 @@ PROVIDERS: dict[str, Provider] = {
             base_url_variable="LLAMACPP_BASE_URL",
             price_provider="",
             takes=Takes(files=NO_FILES),
+            sampling=ANY_SERVER.but("effort"),
+            structured="alone",
         ),
     )
 }
@@ -303,6 +343,8 @@ def compatible(
     max_tokens_field: str = "max_tokens",
     allow_http: bool = False,
     rate: RateLimit | None = None,
+    sampling: Sampling | None = None,
+    structured: StructuredOutput = "none",
 ) -> RemoteModel:
     """A model behind any API that is compatible with OpenAI's chat completions.
 
@@ -321,6 +363,9 @@ def compatible(
         max_tokens_field: The API's name for the most output tokens.
         allow_http: Whether a host that is not this machine may be asked without TLS.
         rate: How much may be asked per time; give one limit to all models that share a key.
+        sampling: How the model shall write, where an agent does not say it.
+        structured: Whether the server holds an answer to a schema (`response_format`): "beside tools", "alone" (in requests
+            without tools), "alone, not streamed", or "none".
 
     Raises:
         ConfigError: When a setting is wrong.
@@ -331,6 +376,8 @@ def compatible(
         base_url=base_url,
         max_tokens_field=max_tokens_field,
         price_provider=provider,
+        sampling=ANY_SERVER,
+        structured=structured,
     )
     return _build(
         row,
@@ -344,6 +391,7 @@ def compatible(
         limits=limits,
         exchange=exchange,
         rate=rate,
+        sampling=sampling,
     )
 
 
@@ -428,6 +476,8 @@ def _dialect(row: Provider, model: str, options: Mapping[str, Any], stream: bool
                 options=options,
                 takes=row.takes,
                 key_header=row.key_header,
+                sampling=row.sampling,
+                structured=row.structured,
             )
 
 

@@ -14,8 +14,8 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from ..messages import AssistantMessage, CallDelta, Delta, Message, Reply, TextDelta, ToolCall, Usage
-from ..models import Request
+from ..messages import AssistantMessage, CallDelta, Delta, Message, Reply, Sampling, TextDelta, ToolCall, Usage
+from ..models import AnswerSchema, Request
 
 __all__ = ["Line", "ScriptedModel", "calls", "scripted"]
 
@@ -57,6 +57,7 @@ class ScriptedModel:
     """
 
     reports_cost = True
+    sampling = Sampling()
 
     def __init__(self, lines: Iterable[Line], *, name: str, pause_seconds: float) -> None:
         self._lines, self.name, self._pause_seconds = deque(lines), name, pause_seconds
@@ -76,6 +77,12 @@ class ScriptedModel:
         if isinstance(line, str):
             line = Reply(message=AssistantMessage(line), finish="answer", usage=USAGE)
         yield ScriptedStream(line, self._pause_seconds)
+
+    def check_sampling(self, sampling: Sampling) -> None:
+        """It has every setting, and heeds none."""
+
+    def check_answer(self, answer: AnswerSchema, *, with_tools: bool) -> None:
+        """It takes any schema: whether an answer fits is for the script."""
 
     async def aclose(self) -> None:
         await anyio.lowlevel.checkpoint()

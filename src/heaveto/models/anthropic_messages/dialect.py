@@ -7,8 +7,11 @@ from typing import Any
 
 from ..dialect import OutputBounds
 from ..exchange import check_header
+from ..protocol import AnswerSchema
+from .answers import check_answer
 from .decode import MessagesDecoder
 from .encode import TAKES, MessagesEncoder, max_tokens_of
+from .sampling import SAMPLING
 
 __all__ = ["MessagesDialect"]
 
@@ -28,6 +31,7 @@ class MessagesDialect:
 
     path = "/v1/messages"
     takes = TAKES
+    sampling = SAMPLING
 
     def __init__(
         self,
@@ -48,6 +52,10 @@ class MessagesDialect:
         if key is not None:
             headers["x-api-key"] = check_header(f"the key for {self.provider}", key, "copy it again")
         return headers
+
+    def check_answer(self, answer: AnswerSchema, *, with_tools: bool) -> None:
+        """Refuse a schema that the API does not take; tools are no hindrance."""
+        check_answer(answer, self.provider)
 
     def decoder(self, *, stream: bool) -> MessagesDecoder:
         return MessagesDecoder(stream=stream, provider=self.provider)

@@ -29,10 +29,14 @@ from ...messages import (
     Transcript,
     UserMessage,
 )
+from ..answer_schemas import KeptForm
 from ..call_ids import fitting_id, fitting_name
 from ..inputs import IMAGES, Takes, as_base64, words_for
 from ..json_bytes import as_object, encode
 from ..protocol import Request, ToolSpec
+from ..sampling_rules import put
+from .answers import output_format
+from .sampling import SAMPLING
 
 __all__ = ["TAKES", "MessagesEncoder", "max_tokens_of"]
 
@@ -64,6 +68,7 @@ class MessagesEncoder:
         self._prefix = b'{"model":' + encode(model) + b',"messages":['
         self._options = {"max_tokens": max_tokens_of(model), **(options or {}), "stream": stream}
         self._own_tools = list(self._options.pop("tools", ()))
+        self._answers = KeptForm(output_format)
         self._tools: tuple[ToolSpec, ...] | None = None
         self._tools_bytes = b""
         self._conversations: WeakKeyDictionary[Transcript, _Conversation] = WeakKeyDictionary()
@@ -73,11 +78,14 @@ class MessagesEncoder:
         conversation = self._conversations.setdefault(request.transcript, _Conversation())
         conversation.take(request.transcript, self.encode_blocks)
         tail = dict(self._options)
-        if request.max_output_tokens is not None:
-            tail["max_tokens"] = request.max_output_tokens
+        if (limit := request.output_limit) is not None:
+            tail["max_tokens"] = limit
         if conversation.system:
             tail["system"] = self._system(conversation.system)
         tools = self._encoded_tools(request.tools, mark=self._cache and not conversation.system)
+        SAMPLING.place(tail, request.sampling, with_tools=bool(tools))
+        if request.answer is not None:
+            put(tail, ("output_config", "format"), self._answers.of(request.answer))
         return b"".join((self._prefix, *conversation.pieces(marked=self._cache), b"]", tools, b",", encode(tail)[1:]))
 
     def _system(self, texts: list[str]) -> list[dict[str, Any]]:

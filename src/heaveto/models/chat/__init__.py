@@ -3,5 +3,6 @@
 from .decode import ChatDecoder
 from .dialect import ChatDialect
 from .encode import TAKES, ChatEncoder
+from .sampling import ANY_SERVER, EFFORTS, SAMPLING
 
-__all__ = ["TAKES", "ChatDecoder", "ChatDialect", "ChatEncoder"]
+__all__ = ["ANY_SERVER", "EFFORTS", "SAMPLING", "TAKES", "ChatDecoder", "ChatDialect", "ChatEncoder"]

@@ -3,6 +3,7 @@
 The rules of this file, besides those of `ReplyDecoder`:
 - Only choice 0 counts. Usage is the last that came, never a sum.
 - A reply ends with a `finish_reason` or `[DONE]`.
+- A refusal is one whatever came before it: half an answer, or calls of a model that then thought better of it.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class ChatDecoder(ReplyDecoder):
     def _finish(self) -> Finish:
         if ending := ENDINGS.get(self.finish_reason):
             return ending
-        if self._refusal and not self._text and not len(self._calls):
+        if any(self._refusal):
             return "refused"
         if len(self._calls):
             return "tool_calls"

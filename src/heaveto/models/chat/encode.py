@@ -2,6 +2,7 @@
 
 The rules of this file:
 - What an API wants back (signed reasoning, say) goes back to the provider that sent it, as it came, and to no other.
+- An answer's schema is strict where it can be.
 - No text breaks a request: lone surrogates become U+FFFD, names are made to fit, arguments that are not a JSON object are
   wrapped into one.
 """
@@ -12,10 +13,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...messages import AssistantMessage, File, Image, Message, SystemMessage, ToolCall, ToolMessage, UserMessage
+from ..answer_schemas import KeptForm, strict_or_not
 from ..call_ids import fitting_name
 from ..inputs import Takes, as_data_url, words_for
 from ..json_bytes import encode, is_object
-from ..protocol import Request, ToolSpec
+from ..protocol import AnswerSchema, Request, ToolSpec
+from ..sampling_rules import SamplingRules
+from .sampling import SAMPLING
 
 __all__ = ["TAKES", "ChatEncoder"]
 
@@ -32,6 +36,7 @@ class ChatEncoder:
         max_tokens_field: The API's name for the most output tokens.
         options: Further fields of the body, as the API knows them.
         takes: Which images and files the API takes.
+        sampling: Which settings it has.
     """
 
     def __init__(
@@ -43,8 +48,10 @@ class ChatEncoder:
         max_tokens_field: str = "max_tokens",
         options: Mapping[str, Any] | None = None,
         takes: Takes = TAKES,
+        sampling: SamplingRules = SAMPLING,
     ) -> None:
         self._provider, self._max_tokens_field, self._takes = provider, max_tokens_field, takes
+        self._sampling, self._answers = sampling, KeptForm(_response_format)
         self._prefix = b'{"model":' + encode(model) + b',"messages":['
         self._options = {**(options or {}), "stream": stream}
         self._tools: tuple[ToolSpec, ...] = ()
@@ -54,8 +61,11 @@ class ChatEncoder:
         """The body of a request."""
         pieces = request.transcript.encoded(f"chat/{self._provider}", self.encode_message)
         tail = dict(self._options)
-        if request.max_output_tokens is not None:
-            tail[self._max_tokens_field] = request.max_output_tokens
+        self._sampling.place(tail, request.sampling, with_tools=bool(request.tools))
+        if (limit := request.output_limit) is not None:
+            tail[self._max_tokens_field] = limit
+        if request.answer is not None:
+            tail["response_format"] = self._answers.of(request.answer)
         return b"".join((self._prefix, b",".join(pieces), b"]", self._encoded_tools(request.tools), b",", encode(tail)[1:]))
 
     def _encoded_tools(self, tools: Sequence[ToolSpec]) -> bytes:
@@ -87,6 +97,10 @@ class ChatEncoder:
             data["content"] = message.content or None
             data["tool_calls"] = [_call(call, call_extras.get(call.id)) for call in message.tool_calls]
         return data
+
+
+def _response_format(answer: AnswerSchema) -> dict[str, Any]:
+    return {"type": "json_schema", "json_schema": strict_or_not(answer)}
 
 
 def _part(part: str | Image | File) -> dict[str, Any]:

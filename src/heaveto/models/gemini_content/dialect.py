@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
+from ..answer_schemas import StructuredOutput, check_structured
 from ..dialect import OutputBounds
 from ..exchange import check_header
+from ..protocol import AnswerSchema
 from .decode import GeminiDecoder
-from .encode import TAKES, GeminiEncoder
+from .encode import SIGNS_CALLS, TAKES, GeminiEncoder
 
 __all__ = ["GeminiDialect"]
 
@@ -38,13 +40,19 @@ class GeminiDialect:
         self.output = OutputBounds.of(options or {})
         resource = quote(model if "/" in model else f"models/{model}")
         self.path = f"/v1beta/{resource}:" + ("streamGenerateContent?alt=sse" if stream else "generateContent")
-        self.encode = GeminiEncoder(provider=provider, model=model, options=options).encode
+        encoder = GeminiEncoder(provider=provider, model=model, options=options)
+        self.encode, self.sampling = encoder.encode, encoder.sampling
+        self._structured: StructuredOutput = "beside tools" if SIGNS_CALLS.search(model) else "alone"
 
     def headers(self, key: str | None) -> dict[str, str]:
         """The key in a header of its own; never in the address, which logs and proxies keep."""
         if key is None:
             return {}
         return {"x-goog-api-key": check_header(f"the key for {self.provider}", key, "copy it again")}
+
+    def check_answer(self, answer: AnswerSchema, *, with_tools: bool) -> None:
+        """Refuse what the model does not take: before Gemini 3 an answer's schema beside tools."""
+        check_structured(self._structured, f"{self.provider}:{self.model}", with_tools=with_tools, streamed=self.streamed)
 
     def decoder(self, *, stream: bool) -> GeminiDecoder:
         return GeminiDecoder(stream=stream, provider=self.provider)

@@ -34,6 +34,8 @@ from ..call_ids import fitting_id
 from ..inputs import Takes, as_base64, words_for
 from ..json_bytes import as_object, encode
 from ..protocol import Request, ToolSpec
+from ..sampling_rules import put
+from .sampling import SAMPLING, SAMPLING_BEFORE_3
 
 __all__ = ["TAKES", "GeminiEncoder"]
 
@@ -63,6 +65,7 @@ class GeminiEncoder:
 
     def __init__(self, *, provider: str, model: str, options: Mapping[str, Any] | None = None) -> None:
         self._provider, self._signs_calls = provider, SIGNS_CALLS.search(model) is not None
+        self.sampling = SAMPLING if self._signs_calls else SAMPLING_BEFORE_3
         self._kept_as = f"gemini/{provider}/{'signed' if self._signs_calls else 'plain'}"
         self._options = dict(options or {})
         self._own_tools = list(self._options.pop("tools", ()))
@@ -73,13 +76,18 @@ class GeminiEncoder:
         """The body of a request."""
         pieces = request.transcript.encoded(self._kept_as, self.encode_parts)
         tail = dict(self._options)
-        if request.max_output_tokens is not None:
-            tail["generationConfig"] = {**tail.get("generationConfig", {}), "maxOutputTokens": request.max_output_tokens}
+        if (limit := request.output_limit) is not None:
+            put(tail, ("generationConfig", "maxOutputTokens"), limit)
+        tools = self._encoded_tools(request.tools)
+        self.sampling.place(tail, request.sampling, with_tools=bool(tools))
+        if request.answer is not None:
+            put(tail, ("generationConfig", "responseMimeType"), "application/json")
+            put(tail, ("generationConfig", "responseJsonSchema"), request.answer.schema)
         if system := _system(request.transcript):
             tail["systemInstruction"] = {"parts": system}
         contents = b",".join(_contents(request.transcript, pieces))
         rest = b"," + encode(tail)[1:] if tail else b"}"
-        return b"".join((b'{"contents":[', contents, b"]", self._encoded_tools(request.tools), rest))
+        return b"".join((b'{"contents":[', contents, b"]", tools, rest))
 
     def _encoded_tools(self, tools: Sequence[ToolSpec]) -> bytes:
         if (now := tuple(tools)) != self._tools:  # identical members are not looked into

@@ -4,6 +4,7 @@ The rules of this file, besides those of `ReplyDecoder`:
 - A reply ends with `response.completed`, `.incomplete` or `.failed`, which bring the usage. An event that is unknown
   changes nothing.
 - An item that comes whole adds what its pieces left out, so that a server may leave out the pieces.
+- A refusal is one whatever came before it.
 - What the API's own tools did is no call of ours; it goes back with the reply as it came.
 """
 
@@ -82,13 +83,13 @@ class ResponsesDecoder(ReplyDecoder):
     def _finish(self) -> Finish:
         if not self._complete:
             return ENDINGS.get(self.stop_reason, "incomplete")
+        if any(self._refusal):
+            return "refused"
         if self._items.has_cut_call:
             return "truncated"
         if self.has_calls:
             return "tool_calls"
-        if any(self._text):
-            return "answer"
-        return "refused" if self._refusal else "empty"
+        return "answer" if any(self._text) else "empty"
 
     # --- events ---
 

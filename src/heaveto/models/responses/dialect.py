@@ -7,8 +7,10 @@ from typing import Any
 
 from ..dialect import OutputBounds
 from ..exchange import check_header
+from ..protocol import AnswerSchema
 from .decode import ResponsesDecoder
 from .encode import TAKES, ResponsesEncoder
+from .sampling import SAMPLING
 
 __all__ = ["ResponsesDialect"]
 
@@ -25,6 +27,7 @@ class ResponsesDialect:
 
     path = "/responses"
     takes = TAKES
+    sampling = SAMPLING
 
     def __init__(
         self,
@@ -43,6 +46,9 @@ class ResponsesDialect:
         if key is None:
             return {}
         return {"authorization": "Bearer " + check_header(f"the key for {self.provider}", key, "copy it again")}
+
+    def check_answer(self, answer: AnswerSchema, *, with_tools: bool) -> None:
+        """It takes any schema, beside tools too; one that is not strict the model may miss."""
 
     def decoder(self, *, stream: bool) -> ResponsesDecoder:
         return ResponsesDecoder(stream=stream, provider=self.provider)

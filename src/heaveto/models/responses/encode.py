@@ -24,10 +24,13 @@ from ...messages import (
     ToolMessage,
     UserMessage,
 )
+from ..answer_schemas import KeptForm, strict_or_not
 from ..call_ids import fitting_id, fitting_name
 from ..inputs import IMAGES, Takes, as_data_url, words_for
 from ..json_bytes import encode, is_object
-from ..protocol import Request, ToolSpec
+from ..protocol import AnswerSchema, Request, ToolSpec
+from ..sampling_rules import put
+from .sampling import SAMPLING
 
 __all__ = ["TAKES", "ResponsesEncoder"]
 
@@ -59,6 +62,7 @@ class ResponsesEncoder:
         if include := list(dict.fromkeys([*ours, *self._options.pop("include", ())])):
             self._options["include"] = include
         self._own_tools = list(self._options.pop("tools", ()))
+        self._answers = KeptForm(_format)
         self._tools: tuple[ToolSpec, ...] | None = None
         self._tools_bytes = b""
 
@@ -66,10 +70,14 @@ class ResponsesEncoder:
         """The body of a request."""
         pieces = request.transcript.encoded(self._kept_as, self.encode_message)
         tail = dict(self._options)
-        if request.max_output_tokens is not None:
-            tail["max_output_tokens"] = max(request.max_output_tokens, LEAST_MAX_TOKENS)
+        if (limit := request.output_limit) is not None:
+            tail["max_output_tokens"] = max(limit, LEAST_MAX_TOKENS)
+        tools = self._encoded_tools(request.tools)
+        SAMPLING.place(tail, request.sampling, with_tools=bool(tools))
+        if request.answer is not None:
+            put(tail, ("text", "format"), self._answers.of(request.answer))
         items = b",".join(filter(None, pieces))
-        return b"".join((self._prefix, items, b"]", self._encoded_tools(request.tools), b",", encode(tail)[1:]))
+        return b"".join((self._prefix, items, b"]", tools, b",", encode(tail)[1:]))
 
     def _encoded_tools(self, tools: Sequence[ToolSpec]) -> bytes:
         if (now := tuple(tools)) != self._tools:  # identical members are not looked into
@@ -100,6 +108,10 @@ class ResponsesEncoder:
         while items and _is_reasoning(items[-1]):
             items.pop()
         return items
+
+
+def _format(answer: AnswerSchema) -> dict[str, Any]:
+    return {"type": "json_schema", **strict_or_not(answer)}
 
 
 def _inputs(parts: Sequence[Part]) -> list[dict[str, Any]]:
