@@ -24,6 +24,7 @@ from heaveto.tools.edits import replace_once
 from heaveto.tools.files import edit_file, list_files, read_file, search_files, write_file
 from heaveto.tools.protocol import Check, Tool
 from heaveto.tools.searching import MAX_LINE_CHARS, PatternTooSlow, open_searcher
+from heaveto.tools.kept import contents_of
 from heaveto.tools.workspace import NotThere, hash_of
 
 
@@ -419,7 +420,11 @@ async def test_plan_run_and_check(call: Call, tool: Tool, arguments: Any, before
     put(call, {"a": "1\n"})
     path = call.folder / arguments["path"]
     facts = await tool.plan(call, arguments)
-    assert facts == {"path": arguments["path"], "before": hash_of(before), "after": hash_of(b"2\n"), "result": result}
+    (change,) = facts["changes"]
+    hashes = {"path": arguments["path"], "before": hash_of(before), "after": hash_of(b"2\n")}
+    assert facts == {**hashes, "result": result, "changes": [change]}
+    assert {name: change[name] for name in hashes} == hashes
+    assert set(contents_of(facts).values()) == {before, b"2\n"} - {None}
     assert json.loads(json.dumps(facts)) == facts
     assert content_of(call, "a") == b"1\n"
     assert not (call.folder / "new").exists()

@@ -13,8 +13,10 @@ from ..errors import ToolError
 from ..scopes import check_stop
 from .decorator import tool
 from .edits import decode_text, describe_binary, replace_once, split_lines
+from .kept import note_change
 from .moving import delete_file, move_file
 from .protocol import Call, Check, Facts, Tool
+from .replacing import Seen
 from .searching import MAX_LINE_CHARS, Searcher, open_searcher
 from .surrogates import one_line, replace_surrogates
 from .tree import find_nearest, walk_files
@@ -94,17 +96,17 @@ def search_files(call: Call, pattern: str, path: str = ".") -> str:
 def _plan_edit(call: Call, arguments: Mapping[str, Any]) -> Facts:
     workspace, path = Workspace(call.folder), arguments["path"]
     with _pointing_to_files(workspace, path):
-        data = workspace.read(path)
-        return _note(workspace, path, data, *_edit(workspace, arguments, data))
+        seen = workspace.look(path)
+        return _note(workspace, path, seen, *_edit(workspace, arguments, seen.data))
 
 
 def _plan_write(call: Call, arguments: Mapping[str, Any]) -> Facts:
     workspace, path = Workspace(call.folder), arguments["path"]
     try:
-        data = workspace.read(path)
+        seen = workspace.look(path)
     except NotThere:
-        data = None
-    return _note(workspace, path, data, *_write(workspace, arguments))
+        seen = None
+    return _note(workspace, path, seen, *_write(workspace, arguments))
 
 
 def _check_change(call: Call, arguments: Mapping[str, Any]) -> Check | None:
@@ -272,9 +274,10 @@ def _encode(text: str) -> bytes:
     return replace_surrogates(text).encode()
 
 
-def _note(workspace: Workspace, path: str, before: bytes | None, after: bytes, result: str) -> Facts:
+def _note(workspace: Workspace, path: str, seen: Seen | None, after: bytes, result: str) -> Facts:
     name = "/".join(workspace.resolve(path))
-    return {"path": name, "before": hash_of(before), "after": hash_of(after), "result": result}
+    change = note_change(name, seen, after, made_folders=0 if seen else workspace.count_missing(path))
+    return {"path": name, "before": change["before"], "after": change["after"], "result": result, "changes": [change]}
 
 
 def _state(digest: str | None) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import ToolError
 from .decorator import tool
+from .kept import note_change, note_move
 from .protocol import Call, Check, Facts
 from .surrogates import one_line
 from .workspace import NotThere, Workspace, hash_of
@@ -18,7 +19,11 @@ def _plan(call: Call, arguments: Mapping[str, Any]) -> Facts:
     """The content's hash. What is at a move's other end is seen when it is made, which refuses then."""
     workspace = Workspace(call.folder)
     names = {name: "/".join(workspace.resolve(arguments[name])) for name in ("path", "to") if name in arguments}
-    return {**names, "before": hash_of(workspace.read(arguments["path"]))}
+    seen = workspace.look(arguments["path"])
+    changes = [note_change(names["path"], seen, None)]
+    if "to" in names:
+        changes.append(note_move(names["to"], changes[0], made_folders=workspace.count_missing(names["to"])))
+    return {**names, "before": hash_of(seen.data), "changes": changes}
 
 
 def _check(call: Call, arguments: Mapping[str, Any]) -> Check | None:  # noqa: ARG001 - the protocol's

@@ -18,7 +18,19 @@ import secrets
 import time
 from typing import NamedTuple
 
-__all__ = ["TEMP_PREFIX", "ChangedMeanwhile", "Seen", "move_file", "read_fd", "remove_file", "replace_file"]
+__all__ = [
+    "TEMP_PREFIX",
+    "ChangedMeanwhile",
+    "Seen",
+    "move_file",
+    "new_temp",
+    "place_temp",
+    "read_fd",
+    "remove_file",
+    "remove_temp",
+    "replace_file",
+    "write_temp",
+]
 
 TEMP_PREFIX = ".heaveto-"  # so that a listing can leave out what a killed process left behind
 _NO_REPLACE, _EXCHANGE = 1, 2  # linux/fs.h
@@ -50,18 +62,27 @@ def replace_file(folder: int, name: str, seen: Seen | None, data: bytes) -> None
         ChangedMeanwhile: When it is no longer as it was seen. Nothing was changed.
         OSError: When the system refuses. Nothing was changed, unless the last step, making the folder durable, raised it.
     """
-    _remove_leftovers(folder)
-    temp = _new_temp()
+    temp = new_temp(folder)
     try:
-        _write_temp(folder, temp, seen, data)
-        placed = _exchange(folder, temp, name, seen) if seen else _place(folder, temp, name)
-        if not placed:
-            if _read_named(folder, name) != (seen and seen.data):
-                raise ChangedMeanwhile
-            os.rename(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
+        write_temp(folder, temp, seen, data)
+        place_temp(folder, temp, name, seen)
     finally:
-        _remove(folder, temp)
+        remove_temp(folder, temp)
     os.fsync(folder)
+
+
+def place_temp(folder: int, temp: str, name: str, seen: Seen | None) -> bool:
+    """Have a temporary file take a file's place; whether what was there is now under the temporary file's name.
+
+    Raises:
+        ChangedMeanwhile: When it is no longer as it was seen. Nothing was changed.
+    """
+    if _exchange(folder, temp, name, seen) if seen else _place(folder, temp, name):
+        return seen is not None
+    if _read_named(folder, name) != (seen and seen.data):
+        raise ChangedMeanwhile
+    os.rename(temp, name, src_dir_fd=folder, dst_dir_fd=folder)
+    return False
 
 
 def move_file(folder: int, name: str, to_folder: int, to_name: str, seen: Seen) -> None:
@@ -91,9 +112,9 @@ def remove_file(folder: int, name: str, seen: Seen) -> None:
         ChangedMeanwhile: When the file is no longer as it was seen.
         OSError: When the system refuses.
     """
-    temp = _new_temp()
+    temp = new_temp(folder)
     move_file(folder, name, folder, temp, seen)
-    _remove(folder, temp)
+    remove_temp(folder, temp)
     os.fsync(folder)
 
 
@@ -105,7 +126,9 @@ def read_fd(fd: int) -> bytes:
     return b"".join(chunks)
 
 
-def _new_temp() -> str:
+def new_temp(folder: int) -> str:
+    """A name for a temporary file. Those of processes that were killed while they wrote are removed first."""
+    _remove_leftovers(folder)
     return f"{TEMP_PREFIX}{os.getpid()}-{secrets.token_hex(8)}.tmp"
 
 
@@ -127,16 +150,20 @@ def _put_back(folder: int, name: str, to_folder: int, to_name: str) -> None:
         pass  # somebody has made a newer one meanwhile, which stands
 
 
-def _write_temp(folder: int, temp: str, seen: Seen | None, data: bytes) -> None:
-    # A new file gets the mode that any program would give it; one that replaces another is ours alone until it has its mode.
-    mode = 0o600 if seen else 0o666
-    fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
+def write_temp(folder: int, temp: str, seen: Seen | None, data: bytes, mode: int | None = None) -> None:
+    """Write a content to a temporary file, durably. A new file gets the mode that any program would give it, or this one;
+    one that is to replace another is ours alone until it has that one's owner and mode.
+    """
+    at_first = 0o666 if seen is None and mode is None else 0o600
+    fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, at_first, dir_fd=folder)
     try:
         left = memoryview(data)
         while left:
             left = left[os.write(fd, left) :]
         if seen:
             _keep_owner_and_mode(fd, seen.status)
+        elif mode is not None:
+            os.fchmod(fd, mode)
         os.fsync(fd)
     finally:
         os.close(fd)
@@ -213,7 +240,7 @@ def _remove_leftovers(folder: int) -> None:
             except FileNotFoundError:
                 continue
             if is_old:
-                _remove(folder, name)
+                remove_temp(folder, name)
 
 
 def _is_running(process: int) -> bool:
@@ -226,7 +253,8 @@ def _is_running(process: int) -> bool:
     return True
 
 
-def _remove(folder: int, name: str) -> None:
+def remove_temp(folder: int, name: str) -> None:
+    """Remove a temporary file, if it is still there."""
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:

@@ -14,7 +14,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -23,8 +23,9 @@ from ..scopes import check_stop
 from .locks import locked
 from .openat import Opener, open_beneath
 from .replacing import ChangedMeanwhile, Seen, move_file, remove_file, replace_file
+from .together import NotChanged, PartlyChanged, Step, change_together
 
-__all__ = ["MAX_FILE_BYTES", "Entry", "NotThere", "Parts", "Workspace", "hash_of"]
+__all__ = ["MAX_FILE_BYTES", "Entry", "NotThere", "PartlyChanged", "Parts", "Wanted", "Workspace", "hash_of"]
 
 Parts: TypeAlias = tuple[str, ...]
 Change: TypeAlias = Callable[[bytes | None], bytes]
@@ -46,6 +47,21 @@ class Entry(NamedTuple):
 
     name: str
     kind: Literal["file", "folder", "link", "other"]
+
+
+class Wanted(NamedTuple):
+    """What a file is to be, as one of several.
+
+    Attributes:
+        before: The SHA-256 that its content must have now; None where nothing may be.
+        data: Its content then; None for no file.
+        mode: The permissions of a file that is new at its place; None for what any program would give it.
+    """
+
+    path: str
+    before: str | None
+    data: bytes | None
+    mode: int | None = None
 
 
 class Workspace:
@@ -85,9 +101,18 @@ class Workspace:
             NotThere: When there is none.
             ToolError: When it is no plain file inside the folder, or too big.
         """
+        return self.look(path).data
+
+    def look(self, path: str) -> Seen:
+        """A file with its content. Errors as in `read`."""
         parts = self.resolve(path)
         with self._open_root() as root, self._open(root, parts, os.O_RDONLY, links=True) as fd:
-            return self._read(fd, _shown(parts)).data
+            return self._read(fd, _shown(parts))
+
+    def count_missing(self, path: str) -> int:
+        """How many of the folders on the way to a file are not there yet."""
+        folders = self.resolve(path)[:-1]
+        return next((missing for missing in range(len(folders)) if self.kind(folders[: len(folders) - missing])), len(folders))
 
     def kind(self, parts: Parts) -> str:
         """What a path is, links that stay inside followed: "file", "folder" or "other", or "" for nothing inside."""
@@ -171,6 +196,61 @@ class Workspace:
             ):
                 move_file(folder, parts[-1], to_folder, to_parts[-1], seen)
 
+    def hashes(self, paths: Sequence[str]) -> dict[str, str | None]:
+        """The SHA-256 of each file, None where there is none, while nobody else writes in the folder.
+
+        Raises:
+            ToolError: When one is no plain file, or too big.
+        """
+        with self._open_root() as root, locked(root):
+            seen = {path: self._see(root, self.resolve(path)) for path in paths}
+        return {path: hash_of(each.data if each else None) for path, each in seen.items()}
+
+    def change_together(self, wanted: Sequence[Wanted]) -> None:
+        """Change several files, all or none, with nobody else writing in the folder meanwhile.
+
+        Folders that are missing on the way are made. A stop before the first change leaves everything as it was.
+
+        Raises:
+            ToolError: When a file is not as it must be, or cannot be changed; nothing was.
+            PartlyChanged: When some were, and could not be changed back.
+        """
+        with self._open_root() as root, locked(root), ExitStack() as opened:
+            seen = {each.path: self._see_as(root, each) for each in wanted}
+            made: list[Parts] = []
+            try:
+                folders = {
+                    parts[:-1]: opened.enter_context(self._open_parent(root, parts, made))
+                    for parts in map(self.resolve, seen)
+                }
+                check_stop()
+                _change_together([_step(self.resolve(each.path), folders, seen[each.path], each) for each in wanted])
+            except ToolError:
+                self._remove_folders(root, made)
+                raise
+
+    def remove_empty(self, folders: Sequence[Parts]) -> None:
+        """Remove those of the folders, inner ones first, that are empty."""
+        with self._open_root() as root, locked(root):
+            self._remove_folders(root, sorted(folders, key=len))
+
+    def _remove_folders(self, root: int, folders: Sequence[Parts]) -> None:
+        for parts in reversed(folders):
+            with suppress(ToolError, OSError), self._open(root, parts[:-1], _FOLDER, links=False) as folder:
+                os.rmdir(parts[-1], dir_fd=folder)
+
+    def _see_as(self, root: int, wanted: Wanted) -> Seen | None:
+        parts = self.resolve(wanted.path)
+        _check_for_writing(parts)
+        seen = self._see(root, parts)
+        if hash_of(seen.data if seen else None) == wanted.before:
+            return seen
+        if seen is None:
+            raise NotThere(f'there is no "{_shown(parts)}" any more')
+        if wanted.before is None:
+            raise ToolError(f'there is a "{_shown(parts)}" already; give another path, or delete that first')
+        raise ToolError(f'"{_shown(parts)}" was changed since this call was planned; read it again')
+
     def _see_there(self, root: int, parts: Parts) -> Seen:
         seen = self._see(root, parts)
         if seen is None:
@@ -216,10 +296,11 @@ class Workspace:
             os.close(fd)
 
     @contextmanager
-    def _open_parent(self, root: int, parts: Parts) -> Iterator[int]:
+    def _open_parent(self, root: int, parts: Parts, made: list[Parts] | None = None) -> Iterator[int]:
         for depth in range(1, len(parts)):
             with self._open(root, parts[: depth - 1], _FOLDER, links=False) as folder, _in_words(_shown(parts[:depth])):
-                _make_folder(folder, parts[depth - 1])
+                if _make_folder(folder, parts[depth - 1]) and made is not None:
+                    made.append(parts[:depth])
         with self._open(root, parts[:-1], _FOLDER, links=False) as folder:
             yield folder
 
@@ -251,12 +332,25 @@ def _check_for_writing(parts: Parts) -> None:
         raise ToolError(f'"{_shown(parts)}" belongs to git; it is not written to')
 
 
-def _make_folder(folder: int, name: str) -> None:
+def _make_folder(folder: int, name: str) -> bool:
     try:
         os.mkdir(name, dir_fd=folder)
     except FileExistsError:
-        return  # what it is shows when it is opened
+        return False  # what it is shows when it is opened
     os.fsync(folder)
+    return True
+
+
+def _step(parts: Parts, folders: dict[Parts, int], seen: Seen | None, wanted: Wanted) -> Step:
+    return Step(parts, folders[parts[:-1]], seen, wanted.data, wanted.mode)
+
+
+def _change_together(steps: Sequence[Step]) -> None:
+    try:
+        change_together(steps)
+    except NotChanged as error:
+        with _in_words(_shown(error.parts)):
+            raise error.__cause__ or error from error
 
 
 def _kind_of(entry: os.DirEntry[str]) -> Literal["file", "folder", "link", "other"]:
