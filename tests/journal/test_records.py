@@ -30,6 +30,9 @@ from heaveto.journal.records import (
     ToolFinished,
     ToolResolved,
     ToolStarted,
+    UndoFinished,
+    UndoneFile,
+    UndoStarted,
     decode_record,
     encode_record,
 )
@@ -69,6 +72,8 @@ spend = st.builds(Spend, calls=counts, input_tokens=counts, cost_usd=usd, unpric
 calls = st.lists(st.builds(ToolCall, text, text, text), max_size=3).map(tuple)
 messages = st.builds(AssistantMessage, text, calls, text, facts)
 endings = st.sampled_from(typing.get_args(Ending))
+
+undone = st.lists(st.builds(UndoneFile, path=text, before=st.none() | text, after=st.none() | text), max_size=3).map(tuple)
 
 STRATEGIES: dict[type[Any], st.SearchStrategy[Any]] = {
     RunStarted: st.builds(
@@ -146,6 +151,8 @@ STRATEGIES: dict[type[Any], st.SearchStrategy[Any]] = {
         unresolved=st.lists(text, max_size=3).map(tuple),
         exit_status=counts,
     ),
+    UndoStarted: st.builds(UndoStarted, files=undone, by=text),
+    UndoFinished: st.builds(UndoFinished, files=undone, at=seconds, by=text, problem=text),
 }
 
 
@@ -201,6 +208,8 @@ def test_the_type_in_the_json_is_the_name_that_people_see() -> None:
         "tool.finished",
         "tool.resolved",
         "run.finished",
+        "undo.started",
+        "undo.finished",
     }
 
 

@@ -1,4 +1,6 @@
-"""Kill -9 at every step of each tool that changes files: `python tests/tools/killed_edits.py [EVERY]`; prints JSON.
+"""Kill -9 at every step of each tool that changes files, and within an undo; prints JSON.
+
+    python tests/tools/killed_edits.py [EVERY]
 
 A child of this process makes one call and is killed by itself at the n-th call or return of a function, Python's and C's
 alike, so right before and after each system call; then the next child at the n+1st (or n+EVERYth). Afterwards the files are
@@ -12,6 +14,7 @@ import os
 import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +22,16 @@ from typing import Any, NamedTuple
 
 import anyio
 
+from heaveto.journal import MemoryStore, Summary
+from heaveto.journal.records import UndoneFile, UndoStarted, encode_record
+from heaveto.journal.seals import seal
+from heaveto.runs import Agent, changes_of, read_records, undo_run
+from heaveto.testing.scripted_model import calls, scripted
 from heaveto.tools import Call, Tool, file_tools
 from heaveto.tools.replacing import TEMP_PREFIX
 
 FINISHED = 42
+UNDO_STRIDE = 11  # an undo looks at everything first: most of its steps touch no file
 BEFORE = {"a.txt": "one\r\ntwo\r\n", "sub/b.txt": "bee\n"}
 
 
@@ -67,8 +76,49 @@ def kill_everywhere(case: Case, tool: Any, every: int) -> dict[str, Any]:
     return {"tool": case.tool, "kills": kills, "done": done, "wrong": wrong}
 
 
-def put_files(folder: Path) -> None:
-    for name, text in BEFORE.items():
+def kill_undo(every: int) -> dict[str, Any]:
+    """Undo a run of many changes, killed at every step; the next undo does the rest."""
+    kills, done, wrong = 0, 0, list[str]()
+    at, finished = 1, False
+    with tempfile.TemporaryDirectory(prefix="heaveto-killed-") as name:
+        folder = Path(name).resolve()
+        put_files(folder)
+        begun = anyio.run(_changed_and_about_to_be_undone, folder)
+        changed = files_in(folder)
+        while not finished:
+            put_files(folder, changed)
+            finished = not killed_at(at, lambda: anyio.run(_undo, begun), in_threads=True)
+            files = files_in(folder)
+            anyio.run(_undo, begun)
+            if files_in(folder) != BEFORE or ((folder / "x").exists() and not os.listdir(folder / "x")):
+                wrong.append(f"killed at step {at}: the second undo left {files_in(folder)}")
+            kills, done = kills + (not finished), done + (not finished and files == BEFORE)
+            at += every
+    return {"tool": "undo", "kills": kills, "done": done, "wrong": wrong}
+
+
+async def _changed_and_about_to_be_undone(folder: Path) -> list[bytes]:
+    """A run that makes every change there is, and its journal with the marker of an undo at its end."""
+    store, cases = MemoryStore(), [CASES[0], *CASES[2:]]
+    model = scripted(*(calls((case.tool, dict(case.arguments))) for case in cases), "done")
+    await Agent(model=model, tools=file_tools(), store=store, folder=folder).run("go", run_id="run")
+    records = await read_records(store, "run")
+    files = changes_of(records).files
+    marker = UndoStarted(files=tuple(UndoneFile(path=each.path, before=each.before, after=each.after) for each in files))
+    return seal([encode_record(record) for record in (*records, marker)], b"")
+
+
+async def _undo(begun: list[bytes]) -> None:
+    store = MemoryStore()
+    await store.create("run", "", begun, Summary())
+    await undo_run(store, "run")
+
+
+def put_files(folder: Path, files: Mapping[str, str] = BEFORE) -> None:
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.unlink()
+    for name, text in files.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(text.encode())
 
@@ -79,8 +129,12 @@ def files_in(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_bytes().decode() for path in paths}
 
 
-def killed_at(step: int, act: Callable[[], object]) -> bool:
-    """Run it in a child that kills itself at that step; whether it was killed before its end."""
+def killed_at(step: int, act: Callable[[], object], *, in_threads: bool = False) -> bool:
+    """Run it in a child that kills itself at that step; whether it was killed before its end.
+
+    Args:
+        in_threads: Whether the steps are those of the threads that it starts, where its files are changed.
+    """
     if (child := os.fork()) == 0:
         left = step
 
@@ -91,7 +145,7 @@ def killed_at(step: int, act: Callable[[], object]) -> bool:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         try:
-            sys.setprofile(count)
+            (threading if in_threads else sys).setprofile(count)
             act()
             sys.setprofile(None)
             os._exit(FINISHED)
@@ -105,7 +159,7 @@ def killed_at(step: int, act: Callable[[], object]) -> bool:
 
 def main(every: int) -> list[dict[str, Any]]:
     tools: dict[str, Tool] = {each.name: each for each in file_tools()}
-    return [kill_everywhere(case, tools[case.tool], every) for case in CASES]
+    return [*(kill_everywhere(case, tools[case.tool], every) for case in CASES), kill_undo(every * UNDO_STRIDE)]
 
 
 if __name__ == "__main__":

@@ -27,6 +27,7 @@ _COMMANDS = {
     "mcp": ("mcp", "Offer the file tools and run_tests of a folder as an MCP server."),
     "approve": ("approving", "Allow a call that waits for it."),
     "deny": ("approving", "Refuse a call that waits to be allowed."),
+    "undo": ("undoing", "Put the files that a run changed back as they were."),
     "fork": ("keeping", "Begin another run that goes on from a turn of this one."),
     "replay": ("keeping", "Hold a run's journal against the code, without model or tools."),
     "verify": ("keeping", "Look for damaged or missing records."),

@@ -96,8 +96,14 @@ def _age(at: float) -> str:
 @click.command("show", context_settings=HELP)
 @click.argument("run_id", metavar="[RUN]", default="", required=False)
 @click.option("--json", "as_json", is_flag=True, help="The run's records, one JSON object a line.")
-def show_command(run_id: str, as_json: bool) -> None:
+@click.option("--diff", is_flag=True, help="What it changed in its folder, as a unified diff told from the journal.")
+def show_command(run_id: str, as_json: bool, diff: bool) -> None:
     """Show what happened in a run, step by step. RUN is its name or the beginning of it; by default the last one."""
+    if diff:
+        from .undoing import show_diff
+
+        show_diff(*reading(lambda store: _read(store, run_id)))
+        return
     import msgspec
 
     from ..journal.seals import decode_entries

@@ -20,6 +20,8 @@ from ..journal.records import (
     ToolFinished,
     ToolResolved,
     ToolStarted,
+    UndoFinished,
+    UndoStarted,
 )
 from ..journal.state import fold
 from .texts import call_line, clip, closing_lines, event_line, limits_text, printable, seconds_text
@@ -66,8 +68,18 @@ def record_lines(record: Record) -> Iterator[str]:
         case ToolResolved():
             evidence = f": {clip(record.evidence)}" if record.evidence else ""
             yield f"  {record.name} ({record.call_id}) resolved by {record.by}: {record.verdict}{evidence}"
+        case UndoStarted():
+            yield f"— undo begun{_by(record.by)}"
+        case UndoFinished():
+            count = "1 file" if len(record.files) == 1 else f"{len(record.files)} files"
+            said = f"nothing undone: {printable(record.problem)}" if record.problem else f"undone: {count}{_by(record.by)}"
+            yield f"— {said}"
         case RunFinished():
             yield from closing_lines(record, "RUN")[:-1]
+
+
+def _by(who: str) -> str:
+    return f" by {printable(who)}" if who else ""
 
 
 def waiting_lines(run_id: str, records: Sequence[Record]) -> Iterator[str]:

@@ -36,12 +36,15 @@ __all__ = [
     "ToolFinished",
     "ToolResolved",
     "ToolStarted",
+    "UndoFinished",
+    "UndoStarted",
+    "UndoneFile",
     "decode_record",
     "encode_record",
     "unseal",
 ]
 
-FORMAT = 1
+FORMAT = 2  # 2: what was undone
 SEAL_CHARS = 16
 
 Rung: TypeAlias = Literal["not begun", "read", "idempotent", "key", "check", "undo", "program", "person", "model"]
@@ -177,7 +180,7 @@ class ToolStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     Attributes:
         key: The idempotency key.
-        facts: What the tool's `plan` noted, for its `check`.
+        facts: What the tool's `plan` noted, for its `check`; of files that it changes, their contents (see `tools/kept.py`).
         at: When, in seconds since 1970, for a key that the other side forgets; 0 where nobody noted it.
     """
 
@@ -255,6 +258,42 @@ class RunFinished(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
     abandoned: tuple[str, ...] = ()
 
 
+class UndoneFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A file that is put back.
+
+    Attributes:
+        before: The SHA-256 of what it was before the run, and is to be again; None for no file.
+        after: That of what the run left; None for no file.
+    """
+
+    path: str
+    before: str | None
+    after: str | None
+
+
+class UndoStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="undo.started"):
+    """The marker of an undo: from now on these files may be as they were before the run. Older versions refuse the run."""
+
+    format: int = FORMAT
+    files: tuple[UndoneFile, ...]
+    by: str = ""
+
+
+class UndoFinished(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="undo.finished"):
+    """An undo ended: all of its files are as they were before the run, or, with a problem, none is.
+
+    Attributes:
+        at: When, in seconds since 1970.
+        problem: Why nothing was put back; empty when all was.
+    """
+
+    format: int = FORMAT
+    files: tuple[UndoneFile, ...]
+    at: float
+    by: str = ""
+    problem: str = ""
+
+
 Record: TypeAlias = (
     RunStarted
     | DriveStarted
@@ -269,6 +308,8 @@ Record: TypeAlias = (
     | ToolFinished
     | ToolResolved
     | RunFinished
+    | UndoStarted
+    | UndoFinished
 )
 
 _encoder = msgspec.json.Encoder()

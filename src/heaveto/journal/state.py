@@ -41,6 +41,8 @@ from .records import (
     ToolFinished,
     ToolResolved,
     ToolStarted,
+    UndoFinished,
+    UndoStarted,
 )
 
 __all__ = ["CALL_TRANSITIONS", "SETTLED", "CallEntry", "CallState", "RunState", "fold"]
@@ -116,6 +118,8 @@ class RunState:
         warned: The warnings of limits that there have been.
         finished: How the last drive ended; None while one is under way, or when it was killed.
         abandoned: What did not heed a stop and was left to itself, as "thread send (call id)".
+        undoing: Whether an undo of its files was begun and did not end.
+        undone: The files that were put back since the last drive, which the model does not know of.
     """
 
     started: RunStarted
@@ -137,6 +141,8 @@ class RunState:
     answer: str | None = None
     finished: RunFinished | None = None
     abandoned: list[str] = field(default_factory=list)
+    undoing: bool = False
+    undone: tuple[str, ...] = ()
 
     @property
     def run_id(self) -> str:
@@ -162,7 +168,7 @@ class RunState:
         self.seq += 1
         match record:
             case DriveStarted():
-                self.epoch, self.finished = record.epoch, None
+                self.epoch, self.finished, self.undone = record.epoch, None, ()
             case Said():
                 self._take_said(UserMessage(record.content, record.parts))
             case LimitsChanged():
@@ -187,6 +193,11 @@ class RunState:
                 self._take_verdict(record)
             case RunFinished():
                 self.finished, self.seconds = record, record.seconds
+            case UndoStarted():
+                self.undoing = True
+            case UndoFinished():
+                self.undoing = False
+                self.undone = () if record.problem else tuple(file.path for file in record.files)
             case RunStarted():
                 raise JournalDamaged(self._here(), "a run cannot start twice")
 

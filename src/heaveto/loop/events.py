@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ..journal.records import Record
+from ..journal.records import Record, ToolStarted
 from ..messages import shown
 
 __all__ = ["Body", "Emit", "Event", "ReasoningPiece", "TextPiece", "ToolProgress", "ToolRunning", "TurnStarted"]
@@ -82,6 +82,10 @@ class Event(msgspec.Struct, frozen=True):
     def to_data(self) -> dict[str, Any]:
         """The event as plain data: type, id, run_id, at, and the body's fields; of images and files all but their bytes."""
         body = self.body
+        if isinstance(body, ToolStarted) and "changes" in body.facts:
+            from ..tools.kept import without_contents
+
+            body = msgspec.structs.replace(body, facts=without_contents(body.facts))
         if parts := getattr(body, "parts", ()):
             body = msgspec.structs.replace(body, parts=tuple(map(shown, parts)))
         data = msgspec.to_builtins(body)

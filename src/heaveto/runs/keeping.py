@@ -19,6 +19,8 @@ from ..journal.records import (
     RunFinished,
     RunStarted,
     ToolStarted,
+    UndoFinished,
+    UndoStarted,
     encode_record,
     unseal,
 )
@@ -233,7 +235,7 @@ def _copied(records: Iterator[Record], new_id: str, source: str) -> Iterator[Rec
                 yield msgspec.structs.replace(record, run_id=new_id, forked_from=source)
             case Replied():
                 yield msgspec.structs.replace(record, usage=FREE)
-            case DriveStarted() | RunFinished() | CallSpent() | Retried() | LimitNear():
+            case DriveStarted() | RunFinished() | CallSpent() | Retried() | LimitNear() | UndoStarted() | UndoFinished():
                 pass
             case _:
                 yield record

@@ -21,6 +21,7 @@ from .run import carrying, cause_of
 __all__ = ["begin", "read_records", "read_state", "take", "take_up", "write_word"]
 
 RELEASE_SECONDS = 10.0
+UNDONE = "The user has put the files that you had changed back as they were before"
 TAKE_SECONDS = 15.0  # the store's own limit is 10; this one is for a store that has none
 
 
@@ -59,7 +60,8 @@ async def take_up(
 
     Raises:
         RunNotFound, RunTaken, JournalNewer, JournalDamaged: It cannot be taken up.
-        ConfigError: It has its answer, and there is nothing new to say; or a dollar limit could not be kept.
+        ConfigError: It has its answer, and there is nothing new to say; an undo of it was cut off; or a dollar limit could
+            not be kept.
     """
     run_id = await store.find(run_id)
     epoch = await take(store, run_id)
@@ -68,6 +70,8 @@ async def take_up(
         state = fold(decode_entries(run_id, entries))
         if say is None and state.finished is not None and state.finished.outcome == "answered":
             raise ConfigError(f"run {run_id} has its answer already", "to go on from it, say something new")
+        if state.undoing:
+            raise ConfigError(f"an undo of run {run_id} was cut off", f"finish it first: heaveto undo {run_id}")
         check_price(limits or state.limits, model)
         log = Log(store, state, emit, seal=last_seal(entries))
         log.add(*_opening_records(state, epoch, model.name, limits, say))
@@ -143,6 +147,8 @@ def _opening_records(
         killed = {"code": "killed", "text": "the process ended during a model call, or just before one"}
         yield CallSpent(turn=state.turns + 1, usage=Usage(estimated=True), error=killed)
     yield DriveStarted(epoch=epoch, model=model, resumed=True)
+    if undone := state.undone:
+        yield Said(content=f"{UNDONE}: {', '.join(undone)}. Look again before you go on.")
     if limits is not None and limits != state.limits:
         yield LimitsChanged(limits=limits)
     if say is not None:

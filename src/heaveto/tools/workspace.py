@@ -112,7 +112,7 @@ class Workspace:
     def count_missing(self, path: str) -> int:
         """How many of the folders on the way to a file are not there yet."""
         folders = self.resolve(path)[:-1]
-        return next((missing for missing in range(len(folders)) if self.kind(folders[: len(folders) - missing])), len(folders))
+        return sum(not self.kind(folders[:depth]) for depth in range(1, len(folders) + 1))
 
     def kind(self, parts: Parts) -> str:
         """What a path is, links that stay inside followed: "file", "folder" or "other", or "" for nothing inside."""

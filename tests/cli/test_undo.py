@@ -1,0 +1,27 @@
+"""`heaveto show --diff` and `heaveto undo`, on a run that mended something."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_run_is_shown_as_a_diff_and_undone_once(heaveto: Any, project: Path) -> None:
+    before = (project / "calc.py").read_bytes()
+    run = heaveto("run", "-m", "offline", "-C", str(project), "--json", "make the tests pass")
+    run_id = run.events[0]["run_id"]
+    assert (project / "calc.py").read_bytes() != before
+    shown = heaveto("show", run_id, "--diff")
+    assert (shown.status, shown.err) == (0, "")
+    assert "--- a/calc.py\n+++ b/calc.py\n" in shown.out
+    assert "-    return a - b\n+    return a + b\n" in shown.out
+    undone = heaveto("undo", run_id)
+    assert (undone.status, undone.out) == (0, f"undone: 1 file in {project}\n  calc.py: as it was\n")
+    assert (project / "calc.py").read_bytes() == before
+    again = heaveto("undo", run_id)
+    assert again.status == 0
+    assert again.out.startswith(f"run {run_id} was undone already, ")
