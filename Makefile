@@ -19,7 +19,7 @@ help:
 	@echo "make demo          repair a small broken project, without a key and without the network"
 	@echo "make test          lint, types and tests, on asyncio and Trio"
 	@echo "make lint          the same without the tests"
-	@echo "make reference     docs/errors.md, made from the classes of causes and errors"
+	@echo "make reference     docs/errors.md and docs/states.md, made from the classes and the tables"
 	@echo "make faults        every cause and error at every point of a run"
 	@echo "make pydantics     the words about bad arguments with the oldest and the newest pydantic"
 	@echo "make stops         every public operation stopped at every await"
@@ -53,6 +53,7 @@ test: lint
 # What is made of the code itself; a test compares.
 reference: $(DEVELOPING)
 	$(BIN)/python tests/reference/errors_page.py
+	$(BIN)/python tests/reference/states_page.py
 
 # The words about bad arguments must not change with a validator's release: tried in throw-away environments, without the
 # price table, which takes no pydantic below 2.10.

@@ -23,12 +23,27 @@ from heaveto.journal.records import (
     RunFinished,
     RunStarted,
     Said,
+    ToolApproved,
     ToolFinished,
     ToolResolved,
     ToolStarted,
     decode_record,
 )
-from heaveto.journal.state import CALL_TRANSITIONS, SETTLED, CallState, CallStep, RunState, fold
+from heaveto.journal.state import CallEntry, RunState, fold
+from heaveto.journal.transitions import (
+    CALL_TRANSITIONS,
+    DRIVE_TRANSITIONS,
+    RUN_TRANSITIONS,
+    SETTLED,
+    CallState,
+    CallStep,
+    DriveState,
+    DriveStep,
+    RunPhase,
+    RunStep,
+    drive_step,
+    run_step,
+)
 from heaveto.messages import (
     AssistantMessage,
     Ending,
@@ -70,6 +85,11 @@ def started(call_id: str) -> ToolStarted:
     return ToolStarted(call_id=call_id, name=call_id[:-1], effect="write", key="k")
 
 
+def allowed(call_id: str) -> ToolApproved:
+    identity = ToolCall(call_id, call_id[:-1], "{}").identity
+    return ToolApproved(call_id=call_id, name=call_id[:-1], verdict="approved", identity=identity)
+
+
 def resolved(call_id: str, verdict: Any) -> ToolResolved:
     ending: Ending = "unknown" if verdict == "told" else "ok"
     return ToolResolved(call_id=call_id, name=call_id[:-1], verdict=verdict, by="person", content=verdict, ending=ending)
@@ -78,6 +98,7 @@ def resolved(call_id: str, verdict: Any) -> ToolResolved:
 # --- the table ------------------------------------------------------------------------------------------------------
 
 STEPS: dict[CallStep, list[Record]] = {
+    "word": [allowed("a1")],
     "marker": [started("a1")],
     "result": [finished("a1", ending) for ending in sorted(SETTLED)],
     "no_result": [finished("a1", ending) for ending in get_args(Ending) if ending not in SETTLED],
@@ -117,6 +138,47 @@ def test_a_call_takes_the_steps_of_the_table_and_no_other(before: CallState, ste
             assert entry_after(*WAY_TO[before], record).state == after
 
 
+@pytest.mark.parametrize(("before", "step"), list(itertools.product(get_args(RunPhase), get_args(RunStep))))
+def test_a_run_takes_the_steps_of_the_table_and_no_other(before: RunPhase, step: RunStep) -> None:
+    way: dict[RunPhase, list[Record]] = {"calling": [], "answering": [replied(1, "a")], "answered": [replied(1)]}
+    makes: dict[RunStep, Record] = {
+        "spent": CallSpent(turn=2, usage=USAGE, error={}),
+        "asks": replied(2, "a"),
+        "answers": replied(2),
+        "said": Said(content="x"),
+        "all_settled": finished("a1"),
+    }
+    state = fold([STARTED, *way[before]])
+    assert state.phase == before
+    after = RUN_TRANSITIONS.get((before, step))
+    if after is None:
+        with pytest.raises(JournalDamaged, match=f"the run is {before}, where {step} cannot follow|no open call a1"):
+            state.apply(makes[step])
+    else:
+        state.apply(makes[step])
+        assert state.phase == after
+
+
+@pytest.mark.parametrize(("before", "step"), list(itertools.product(get_args(DriveState), get_args(DriveStep))))
+def test_a_drive_takes_the_steps_of_the_table_and_no_other(before: DriveState, step: DriveStep) -> None:
+    ended = RunFinished(outcome="waiting", why="")
+    makes: dict[DriveStep, Record] = {
+        "drive": DriveStarted(epoch=2),
+        "work": started("a1"),
+        "word": allowed("a1"),
+        "end": ended,
+    }
+    state = fold([STARTED, replied(1, "a"), *([ended] if before == "ended" else [])])
+    assert state.drive == before
+    after = DRIVE_TRANSITIONS.get((before, step))
+    if after is None:
+        with pytest.raises(JournalDamaged, match=f"the drive is {before}, where {step} cannot follow"):
+            state.apply(makes[step])
+    else:
+        state.apply(makes[step])
+        assert state.drive == after
+
+
 def test_what_is_settled_stays_settled() -> None:
     assert not any(before == "settled" for before, _ in CALL_TRANSITIONS)
 
@@ -145,7 +207,7 @@ def test_a_call_that_is_run_again_has_no_marker_until_it_has_a_new_one() -> None
         ([STARTED, finished("a1")], "run r, record 2: no open call a1"),
         ([STARTED, replied(1, "a"), finished("b1")], "run r, record 3: no open call b1"),
         ([STARTED, replied(1, "a"), finished("a1"), finished("a1")], "run r, record 4: no open call a1"),
-        ([STARTED, replied(1, "a"), replied(2)], "run r, record 3: a reply came before the calls of the one before"),
+        ([STARTED, replied(1, "a"), replied(2)], "run r, record 3: the run is answering, where answers cannot follow"),
     ],
 )
 def test_what_cannot_follow_is_refused_with_its_place(records: list[Record], problem: str) -> None:
@@ -210,8 +272,8 @@ def test_each_usage_is_counted_once() -> None:
         DriveStarted(epoch=1),
         Retried(turn=1, attempt=1, of=4, wait_seconds=0, error={}, usage=estimated),
         Retried(turn=1, attempt=2, of=4, wait_seconds=0, error={}),
+        CallSpent(turn=1, usage=estimated, error={}),
         replied(1),
-        CallSpent(turn=2, usage=estimated, error={}),
         RunFinished(outcome="failed", why="x", spend=Spend(calls=99), seconds=7.5),
     ]
     state = fold(records)
@@ -302,32 +364,39 @@ def test_whatever_a_run_may_do_its_state_is_the_same_every_time_and_its_conversa
 
 
 def may_follow(state: RunState) -> list[Record]:
-    anytime: list[Record] = [
+    turn = state.turns + 1
+    of_the_run: list[Record] = [
         Said(content="x"),
         CallSpent(turn=1, usage=USAGE, error={}),
         DriveStarted(epoch=state.epoch + 1),
+        RunFinished(outcome="stopped", why=""),
+        replied(turn),
+        replied(turn, "a"),
+        replied(turn, "a", "b", "c"),
+        replied(turn, "a", finish="truncated"),
     ]
-    if not state.open_calls:
-        turn = state.turns + 1
-        return [
-            *anytime,
-            replied(turn),
-            replied(turn, "a"),
-            replied(turn, "a", "b", "c"),
-            replied(turn, "a", finish="truncated"),
-        ]
-    steps = [
-        record
-        for call_id, entry in state.open_calls.items()
+    of_calls = [
+        _for(entry, record)
+        for entry in state.open_calls.values()
         for step, made in STEPS.items()
         if (entry.state, step) in CALL_TRANSITIONS
-        for record in (_for(call_id, record) for record in made)
+        for record in made
     ]
-    return [*anytime, *steps]
+    return [record for record in (*of_the_run, *of_calls) if fits(state, record)]
 
 
-def _for(call_id: str, record: Any) -> Record:
-    moved: Record = msgspec.structs.replace(record, call_id=call_id, name=call_id[:-1])
+def fits(state: RunState, record: Record) -> bool:
+    step = run_step(record)
+    return (state.drive, drive_step(record)) in DRIVE_TRANSITIONS and (
+        step is None or (state.phase, step) in RUN_TRANSITIONS
+    )
+
+
+def _for(entry: CallEntry, record: Any) -> Record:
+    changes = {"call_id": entry.call.id, "name": entry.call.name}
+    if isinstance(record, ToolApproved):
+        changes["identity"] = entry.identity
+    moved: Record = msgspec.structs.replace(record, **changes)
     return moved
 
 

@@ -1,7 +1,7 @@
 """The state of a run, folded from its records. Pure: the same records give the same state, in any process.
 
-A tool call is a small machine, and the machine is the table below. What is not in it is a bug or a damaged journal, and
-refused as such.
+A run is a small machine, its drives are another, and so is each tool call; `transitions.py` has their tables. What is not
+in them is a bug or a damaged journal, and refused as such.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 from ..errors import JournalDamaged, OutcomeUnknown
 from ..messages import (
@@ -44,31 +43,22 @@ from .records import (
     UndoFinished,
     UndoStarted,
 )
+from .transitions import (
+    CALL_TRANSITIONS,
+    DRIVE_TRANSITIONS,
+    RUN_TRANSITIONS,
+    CallState,
+    DriveState,
+    RunPhase,
+    RunStep,
+    call_step,
+    drive_step,
+    run_step,
+)
 
-__all__ = ["CALL_TRANSITIONS", "SETTLED", "CallEntry", "CallState", "RunState", "fold"]
-
-CallState: TypeAlias = Literal["asked", "begun", "in_doubt", "settled"]
-CallStep: TypeAlias = Literal["marker", "result", "no_result", "done", "again", "told"]
-
-# How a call ended and whether that settles it. A limit that passed settles a call that only reads or may be repeated; of
-# one that writes the loop says "unknown" instead.
-SETTLED: frozenset[Ending] = frozenset({"ok", "tool_error", "crashed", "denied", "not_run", "timed_out"})
+__all__ = ["CallEntry", "RunState", "fold"]
 
 RAN: frozenset[Ending] = frozenset({"ok", "tool_error", "crashed", "timed_out"})
-
-CALL_TRANSITIONS: dict[tuple[CallState, CallStep], CallState] = {
-    ("asked", "marker"): "begun",
-    ("asked", "result"): "settled",  # reads carry no marker; what was denied or not run never had one
-    ("asked", "no_result"): "in_doubt",  # a read that was cut
-    ("begun", "result"): "settled",
-    ("begun", "no_result"): "in_doubt",
-    ("begun", "done"): "settled",  # the process died: the ladder decides
-    ("begun", "again"): "asked",
-    ("begun", "told"): "settled",
-    ("in_doubt", "done"): "settled",
-    ("in_doubt", "again"): "asked",
-    ("in_doubt", "told"): "settled",
-}
 
 
 @dataclass(slots=True)
@@ -107,6 +97,8 @@ class RunState:
 
     Attributes:
         transcript: The conversation for the next request: each call in it has its answer.
+        phase: What it is at.
+        drive: Whether a drive is under way, or was killed, or its end is written.
         open_calls: The calls of the last reply while one of them is not settled, in the reply's order.
         repeats: How many calls of each identity have run to an end.
         seconds: The time that earlier drives took.
@@ -134,6 +126,8 @@ class RunState:
     warned: list[LimitNear] = field(default_factory=list)
     seq: int = 0
     epoch: int = 0
+    phase: RunPhase = "calling"
+    drive: DriveState = "driven"
     open_calls: dict[str, CallEntry] = field(default_factory=dict)
     repeats: dict[str, int] = field(default_factory=dict)
     rungs: dict[Rung, int] = field(default_factory=dict)
@@ -166,6 +160,7 @@ class RunState:
             JournalDamaged: When it cannot follow on what came before.
         """
         self.seq += 1
+        self._move(record)
         match record:
             case DriveStarted():
                 self.epoch, self.finished, self.undone = record.epoch, None, ()
@@ -185,7 +180,7 @@ class RunState:
             case ToolApproved():
                 self._take_approval(record)
             case ToolStarted():
-                entry = self._step(record.call_id, "marker")
+                entry = self._step(record)
                 entry.started, entry.first_at = record, entry.first_at or record.at
             case ToolFinished():
                 self._take_result(record)
@@ -235,10 +230,8 @@ class RunState:
     def _take_reply(self, record: Replied) -> None:
         self._spend(record.usage, "replies")
         self.turns = record.turn
-        if record.finish not in ("answer", "tool_calls"):
+        if run_step(record) == "spent":
             return
-        if self.open_calls:
-            raise JournalDamaged(self._here(), "a reply came before the calls of the one before were answered")
         self.transcript.append(record.message)
         if record.usage.input_tokens and not record.usage.estimated:
             self.reported_tokens = record.usage.input_tokens + record.usage.output_tokens
@@ -252,7 +245,7 @@ class RunState:
         self.spend_by[by] = self.spend_by.get(by, Spend()) + usage
 
     def _take_result(self, record: ToolFinished) -> None:
-        entry = self._step(record.call_id, "result" if record.ending in SETTLED else "no_result")
+        entry = self._step(record)
         entry.answer = ToolMessage(record.call_id, record.name, record.content, record.ending, record.parts)
         entry.unknown_results += record.ending == "unknown"
         self.abandoned += [f"{what} ({record.call_id})" for what in record.abandoned]
@@ -261,9 +254,7 @@ class RunState:
         self._close_reply()
 
     def _take_approval(self, record: ToolApproved) -> None:
-        entry = self.open_calls.get(record.call_id)
-        if entry is None or entry.state != "asked":
-            raise JournalDamaged(self._here(), f"no call {record.call_id} waits for an approval")
+        entry = self._step(record)
         if record.identity != entry.identity:
             raise JournalDamaged(self._here(), f"the approval of {record.call_id} is for other arguments")
         entry.approval = record
@@ -272,7 +263,7 @@ class RunState:
             entry.identity = entry.call.identity
 
     def _take_verdict(self, record: ToolResolved) -> None:
-        entry = self._step(record.call_id, record.verdict)
+        entry = self._step(record)
         self.rungs[record.by] = self.rungs.get(record.by, 0) + 1
         entry.answer = None
         if record.verdict == "again":
@@ -281,7 +272,24 @@ class RunState:
             entry.answer = ToolMessage(record.call_id, record.name, record.content, record.ending)
         self._close_reply()
 
-    def _step(self, call_id: str, step: CallStep) -> CallEntry:
+    def _move(self, record: Record) -> None:
+        """The step of the run and of its drives."""
+        step = drive_step(record)
+        driven = DRIVE_TRANSITIONS.get((self.drive, step))
+        if driven is None:
+            raise JournalDamaged(self._here(), f"the drive is {self.drive}, where {step} cannot follow")
+        self.drive = driven
+        if (changes := run_step(record)) is not None:
+            self._pass(changes)
+
+    def _pass(self, step: RunStep) -> None:
+        after = RUN_TRANSITIONS.get((self.phase, step))
+        if after is None:
+            raise JournalDamaged(self._here(), f"the run is {self.phase}, where {step} cannot follow")
+        self.phase = after
+
+    def _step(self, record: ToolApproved | ToolStarted | ToolFinished | ToolResolved) -> CallEntry:
+        call_id, step = record.call_id, call_step(record)
         entry = self.open_calls.get(call_id)
         if entry is None:
             raise JournalDamaged(self._here(), f"no open call {call_id}")
@@ -301,6 +309,7 @@ class RunState:
                 if entry.answer and entry.answer.ending in RAN:
                     self.repeats[entry.identity] = self.repeats.get(entry.identity, 0) + 1
             self.open_calls = {}
+            self._pass("all_settled")
 
     def _here(self) -> str:
         return f"run {self.run_id}, record {self.seq}"
