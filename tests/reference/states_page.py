@@ -32,7 +32,7 @@ DRIVES = """\
 ## Its drives
 
 A drive is one process that works on the run, from `drive.started` to `run.finished`. One that was killed leaves no end.
-`word` is a person's: an approval, or a verdict about a call in doubt.
+`word` is a person's: an approval, a verdict about a call in doubt, an undo.
 """
 
 CALLS = """\

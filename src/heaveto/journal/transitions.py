@@ -20,6 +20,8 @@ from .records import (
     ToolFinished,
     ToolResolved,
     ToolStarted,
+    UndoFinished,
+    UndoStarted,
 )
 
 __all__ = [
@@ -130,7 +132,7 @@ def drive_step(record: Record) -> DriveStep:
             return "drive"
         case RunFinished():
             return "end"
-        case ToolApproved() | ToolResolved(by="person"):
+        case ToolApproved() | ToolResolved(by="person") | UndoStarted() | UndoFinished():
             return "word"
         case _:
             return "work"
