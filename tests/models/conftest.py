@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 import socket
+import ssl
 import struct
+import subprocess
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from heaveto.models.httpx_exchange import _trusting
 
 STALL, RESET, CLOSE = "stall", "reset", "close"
 
@@ -173,3 +179,27 @@ class Wire:
 @pytest.fixture
 def wire() -> Wire:
     return Wire()
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("openssl") is None:
+        pytest.skip("no openssl")
+    file = tmp_path_factory.mktemp("tls") / "both.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
+    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(file), "-out", str(file.with_suffix(".crt"))]
+    subprocess.run(command, check=True, capture_output=True)
+    file.write_text(file.read_text() + file.with_suffix(".crt").read_text())
+    return file
+
+
+@pytest.fixture
+def tls(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ssl.SSLContext]:
+    """The server's side; the client's trusts it for the time of the test, as anybody's may with `SSL_CERT_FILE`."""
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    _trusting.cache_clear()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate)
+    context.set_alpn_protocols(["h2"])
+    yield context
+    _trusting.cache_clear()

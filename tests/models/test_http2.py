@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
 import ssl
-import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from h2.config import H2Configuration
@@ -17,7 +13,6 @@ from h2.events import RequestReceived, StreamEnded, StreamReset
 from heaveto.causes import Cancelled
 from heaveto.errors import TransportFailed
 from heaveto.models import HTTPRequest, HttpxExchange
-from heaveto.models.httpx_exchange import _trusting
 from heaveto.scopes import Scope, deadline, finish, tasks
 from heaveto.testing import no_leaks
 from heaveto.testing.exchange_server import Peer, serving
@@ -25,30 +20,6 @@ from heaveto.testing.exchange_server import Peer, serving
 pytestmark = pytest.mark.anyio
 
 HEADERS = [(":status", "200"), ("content-type", "text/plain")]
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if shutil.which("openssl") is None:
-        pytest.skip("no openssl")
-    file = tmp_path_factory.mktemp("tls") / "both.pem"
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1"]
-    command += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(file), "-out", str(file.with_suffix(".crt"))]
-    subprocess.run(command, check=True, capture_output=True)
-    file.write_text(file.read_text() + file.with_suffix(".crt").read_text())
-    return file
-
-
-@pytest.fixture
-def tls(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ssl.SSLContext]:
-    """The server's side; the client's trusts it for the time of the test, as anybody's may with `SSL_CERT_FILE`."""
-    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    _trusting.cache_clear()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-    context.set_alpn_protocols(["h2"])
-    yield context
-    _trusting.cache_clear()
 
 
 class Server:

@@ -23,13 +23,13 @@ from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, NamedTuple
 
 import anyio.lowlevel
-import httpcore2
 import httpx2
 
 from ..causes import Cancelled
 from ..scopes import Scope, finish
 from .chunk_joining import ChunkJoiner
 from .exchange import HTTPRequest, stays_here
+from .http2_streams import MakingReady, give_up, speaks_http2, uncut
 from .network_problems import transport_failed
 
 __all__ = ["HttpxExchange"]
@@ -44,6 +44,7 @@ PROBLEMS: dict[type[Exception], str] = {  # the first that fits
     httpx2.ProxyError: "the proxy refused",
     httpx2.ReadError: "the connection broke while the answer was waited for",
     httpx2.WriteError: "the connection broke while the request went out",
+    httpx2.WriteTimeout: "the server takes nothing of the request",
     httpx2.RemoteProtocolError: "the server closed the connection early or does not speak HTTP",
     httpx2.LocalProtocolError: "the request is not valid HTTP",
     zlib.error: "the body cannot be decompressed",
@@ -103,9 +104,11 @@ class _Trace:
     def __init__(self, connected: Callable[[], None]) -> None:
         self._connected, self.new_connection = connected, False
         self.heard = False  # bytes came
-        self.leaving: Callable[[], Awaitable[None]] | None = None  # called before an HTTP/2 stream is forgotten
+        self.leaving: Callable[[Any, int], Awaitable[None]] | None = None  # called before an HTTP/2 stream is forgotten
         self._http2 = self._told_off = False
         self._stream: Any = None
+        self._request: Any = None
+        self.making_ready = MakingReady()
 
     @property
     def is_stale(self) -> bool:
@@ -123,11 +126,14 @@ class _Trace:
             _listen(self._stream)
         elif name.endswith("start_tls.failed"):
             await finish(CLOSE_SECONDS, self._stream.aclose)  # httpcore leaves it open when a stop cuts the handshake
+        elif name == "http2.send_connection_init.complete":
+            self.making_ready.begin()
         elif name.endswith("send_request_headers.started") and info["request"].method != b"CONNECT":
-            self._http2 = name.startswith("http2.")
+            self._http2, self._request = name.startswith("http2."), info["request"]
+            self.making_ready.end()
             self._connected()
         elif name == "http2.response_closed.started" and self.leaving is not None:
-            await self.leaving()
+            await self.leaving(self._request, info["stream_id"])
         elif name == "http2.receive_response_headers.failed":
             told = info["exception"].args
             self._told_off = bool(told) and not isinstance(told[0], str)  # an event of h2's: a stream reset, a good-bye
@@ -139,7 +145,6 @@ def _listen(stream: Any) -> None:
     The chunks of a read are joined there too; with HTTP/1.1 each answer follows on a write.
     """
     read, write, joiner = stream.read, stream.write, ChunkJoiner()
-    speaks_http2 = (tls := stream.get_extra_info("ssl_object")) is not None and tls.selected_alpn_protocol() == "h2"
 
     async def listening(*args: Any, **settings: Any) -> bytes:
         while data := await read(*args, **settings):
@@ -154,36 +159,7 @@ def _listen(stream: Any) -> None:
         await write(*args, **settings)
 
     stream.read = listening
-    if not speaks_http2:
-        stream.write = writing
-
-
-async def _reset(response: httpx2.Response) -> None:
-    """Tell an HTTP/2 server that a stream is given up, and give back the window that its unread bytes took.
-
-    httpcore forgets such a stream and says nothing: the server sends on, and after 16 MB of it the connection is dead for
-    every other stream.
-    """
-    from h2.errors import ErrorCodes  # loaded by whoever uses HTTP/2
-    from h2.events import DataReceived
-    from h2.exceptions import ProtocolError
-
-    stream: Any = response.stream
-    for name in ("_stream", "_httpcore_stream", "_stream"):
-        stream = getattr(stream, name, None)
-    if stream is None:
-        return
-    connection, number = stream._connection, stream._stream_id
-    state = connection._h2_state
-    try:
-        for event in connection._events.get(number, ()):
-            if isinstance(event, DataReceived):
-                state.acknowledge_received_data(event.flow_controlled_length, number)
-        if number in state.streams and not state.streams[number].closed:
-            state.reset_stream(number, ErrorCodes.CANCEL)
-        await connection._write_outgoing_data(stream._request)
-    except (ProtocolError, httpcore2.NetworkError):
-        pass  # the stream or the connection is gone, and its windows with it
+    stream.write = uncut(write) if speaks_http2(stream) else writing
 
 
 class HttpxExchange:
@@ -225,6 +201,7 @@ class HttpxExchange:
 
     async def _once(self, shard: _Shard, request: HTTPRequest, trace: _Trace) -> HttpxAnswer:
         shard.under_way += 1
+        trace.leaving = functools.partial(give_up, shard.client, request.url)
         try:
             built = shard.client.build_request(
                 request.method,
@@ -235,11 +212,10 @@ class HttpxExchange:
             )
             response = await shard.client.send(built, stream=True)
         except BaseException:
+            trace.making_ready.end()
             if shard.leave():
                 await finish(CLOSE_SECONDS, shard.client.aclose)
             raise
-        if response.http_version == "HTTP/2":
-            trace.leaving = functools.partial(_reset, response)
         return HttpxAnswer(response, request, lambda: self._give_back(shard))
 
     def _take(self, kind: _Kind) -> _Shard:
