@@ -13,7 +13,7 @@ DEVELOPING = $(VENV)/.developing
 SDKS = $(VENV)/sdks
 CODE = src tests benchmarks
 
-.PHONY: help install demo test lint reference pydantics faults stops loops wire bytes fuzz crashes mutants mcp bench bench-repair sdk clean
+.PHONY: help install demo test lint reference pydantics faults stops loops wire bytes fuzz crashes mutants mcp bench bench-repair streams sdk clean
 
 help:
 	@echo "make demo          repair a small broken project, without a key and without the network"
@@ -32,6 +32,7 @@ help:
 	@echo "make mutants       the ground floor broken in small ways, one at a time: its tests must notice"
 	@echo "make mcp           MCP servers from npm: called, stopped, killed, started again"
 	@echo "make bench         speed and memory beside a bare loop"
+	@echo "make streams       a thousand streams at once beside a bare client"
 	@echo "make sdk           a model call's CPU beside the official SDKs"
 	@echo "make bench-repair  how many broken projects the offline model repairs"
 
@@ -116,6 +117,9 @@ bench: $(DEVELOPING)
 	$(BIN)/python benchmarks/stops.py
 	$(BIN)/python benchmarks/tools.py
 	$(BIN)/python benchmarks/journal.py
+
+streams: $(DEVELOPING)
+	$(BIN)/python benchmarks/streams.py $(ARGS)
 
 # The SDKs are used by nothing else, so they are not in the environment of the tests.
 sdk: $(SDKS)/.installed

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import AsyncIterable, Sequence
 from typing import Any
 
 import httpx2
 from job import PROMPT, SYSTEM, Done, Job
 
-__all__ = ["Loop"]
+__all__ = ["Loop", "read_stream", "request_body"]
 
 
 def _tool(name: str, description: str, *parameters: str) -> dict[str, Any]:
@@ -61,25 +61,15 @@ class Loop:
         await self._client.aclose()
 
     async def _ask(self, messages: list[Any]) -> dict[str, Any]:
-        answer = await self._client.post(self._url, content=_body(messages, stream=False))
+        answer = await self._client.post(self._url, content=request_body(messages, stream=False))
         answer.raise_for_status()
         message: dict[str, Any] = json.loads(answer.content)["choices"][0]["message"]
         return message
 
     async def _stream(self, messages: list[Any]) -> dict[str, Any]:
-        text: list[str] = []
-        calls: dict[int, dict[str, Any]] = {}
-        async with self._client.stream("POST", self._url, content=_body(messages, stream=True)) as answer:
+        async with self._client.stream("POST", self._url, content=request_body(messages, stream=True)) as answer:
             answer.raise_for_status()
-            kept = b""
-            async for data in answer.aiter_bytes():  # to the end, or the connection is lost
-                *events, kept = (kept + data).split(b"\n\n")
-                for event in events:
-                    _take(event.removeprefix(b"data: "), text, calls)
-        message: dict[str, Any] = {"role": "assistant", "content": "".join(text) or None}
-        if calls:
-            message["tool_calls"] = [*calls.values()]
-        return message
+            return await read_stream(answer.aiter_bytes())
 
 
 class BareRuns:
@@ -96,11 +86,27 @@ class BareRuns:
         return await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
-def _body(messages: list[Any], *, stream: bool) -> bytes:
+def request_body(messages: list[Any], *, stream: bool) -> bytes:
+    """A request."""
     body: dict[str, Any] = {"model": "fake", "messages": messages, "tools": TOOLS, "stream": stream}
     if stream:
         body["stream_options"] = {"include_usage": True}
     return json.dumps(body, separators=(",", ":")).encode()
+
+
+async def read_stream(pieces: AsyncIterable[bytes]) -> dict[str, Any]:
+    """A streamed reply's message. It is read to the end, or the connection is lost."""
+    text: list[str] = []
+    calls: dict[int, dict[str, Any]] = {}
+    kept = b""
+    async for data in pieces:
+        *events, kept = (kept + data).split(b"\n\n")
+        for event in events:
+            _take(event.removeprefix(b"data: "), text, calls)
+    message: dict[str, Any] = {"role": "assistant", "content": "".join(text) or None}
+    if calls:
+        message["tool_calls"] = [*calls.values()]
+    return message
 
 
 def _take(data: bytes, text: list[str], calls: dict[int, dict[str, Any]]) -> None:

@@ -7,6 +7,7 @@ The base URL says what is asked of the model: `http://127.0.0.1:PORT/turns=20,ch
     turns    so many turns with a tool call each, reading and writing in turn; then the answer (0)
     chunks   so many pieces of text in the answer (5)
     delay    seconds before each reply (0)
+    gap      seconds between a stream's events, each of which then comes alone; 0 sends all of them at once (0)
 
 A path that ends in "/messages" is answered with Anthropic's Messages instead, and has no tool calls.
 
@@ -33,6 +34,7 @@ LENGTH = re.compile(rb"content-length:[ \t]*(\d+)", re.IGNORECASE)
 ROLE, STREAMED = b'"role":"assistant"', re.compile(rb'"stream":[ ]?true')
 JSON_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
 STREAM_HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+EVENT_END = b"\n\n\r\n"  # of an event in an HTTP chunk of its own
 ARGUMENT_PIECES = 4  # of a streamed tool call
 USAGE = {"prompt_tokens": 100, "completion_tokens": 20, "total_tokens": 120}
 
@@ -46,8 +48,8 @@ class Stats(NamedTuple):
 class Script:
     """What is replied at each turn; the bytes of a reply are made once."""
 
-    def __init__(self, turns: int = 0, chunks: int = 5, delay: float = 0) -> None:
-        self.turns, self.chunks, self.delay = int(turns), int(chunks), float(delay)
+    def __init__(self, turns: int = 0, chunks: int = 5, delay: float = 0, gap: float = 0) -> None:
+        self.turns, self.chunks, self.delay, self.gap = int(turns), int(chunks), float(delay), float(gap)
         self._replies: dict[tuple[int, bool], bytes] = {}
 
     @classmethod
@@ -124,7 +126,7 @@ def http_answer(parts: list[bytes], *, streamed: bool) -> bytes:
     """An answer of one body, or of events, each of them an HTTP chunk of its own, as real servers flush them."""
     if not streamed:
         return JSON_HEAD % len(parts[0]) + parts[0]
-    return STREAM_HEAD + b"".join(b"%x\r\n%s\n\n\r\n" % (len(each) + 2, each) for each in parts) + b"0\r\n\r\n"
+    return STREAM_HEAD + b"".join(b"%x\r\n%s%s" % (len(each) + 2, each, EVENT_END) for each in parts) + b"0\r\n\r\n"
 
 
 def _encode(data: dict[str, Any]) -> bytes:
@@ -198,15 +200,24 @@ class Connection(asyncio.Protocol):
         reply = script.message(streamed=streamed) if path.endswith(b"/messages") else _chat(script, body, streamed)
         if script.delay:
             self._server.count(requests=1, waiting=1)
-            self._timer = asyncio.get_running_loop().call_later(script.delay, self._send_late, reply)
+            self._timer = asyncio.get_running_loop().call_later(script.delay, self._send_late, reply, script.gap)
         else:
             self._server.count(requests=1)
-            self._transport.write(reply)
+            self._send(reply, script.gap)
 
-    def _send_late(self, reply: bytes) -> None:
+    def _send_late(self, reply: bytes, gap: float) -> None:
         self._timer = None
         self._server.count(waiting=-1)
-        self._transport.write(reply)
+        self._send(reply, gap)
+
+    def _send(self, reply: bytes, gap: float) -> None:
+        if not gap:
+            self._transport.write(reply)
+            return
+        event, end, rest = reply.partition(EVENT_END)
+        self._transport.write(event + end)
+        if rest and not self._transport.is_closing():
+            asyncio.get_running_loop().call_later(gap, self._send, rest, gap)
 
 
 def allow_many_files() -> None:
