@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import random
+import threading
+import time
+from functools import partial
 
 import anyio
 import anyio.lowlevel
@@ -12,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heaveto.causes import Cancelled, DeadlinePassed
-from heaveto.scopes import RateLimit, Scope, deadline, tasks
+from heaveto.scopes import RateLimit, RateLimitStatistics, Scope, deadline, tasks
 from heaveto.scopes.rate_limit import _Bucket
 from heaveto.testing.clocks import FakeClock
 from heaveto.testing.stops import every_await
@@ -179,6 +183,53 @@ def test_one_limit_serves_one_loop_after_another(fake_clock: FakeClock) -> None:
 
     fake_clock.run(late)
     assert fake_clock.run(begin_times, limit, 2, fake_clock) == [1, 2]
+
+
+@pytest.mark.parametrize("backends", [["asyncio"], ["trio"], ["trio", "asyncio"]], ids="+".join)
+def test_loops_of_several_threads_hold_the_limit_together(backends: list[str]) -> None:
+    """Each of Trio's clocks begins somewhere else. Real time: how long it takes at least is no matter of speed."""
+    limit = RateLimit(requests=100, per_seconds=1)
+
+    async def work() -> None:
+        for _ in range(5):
+            await limit.wait()
+
+    threads = [threading.Thread(target=partial(anyio.run, work, backend=backends[n % len(backends)])) for n in range(4)]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert time.monotonic() - began >= 0.19 - 0.001
+    assert anyio.run(statistics_of, limit)[:2] == (0, 0)
+
+
+@pytest.mark.parametrize("backends", [["asyncio"], ["trio"], ["trio", "asyncio"]], ids="+".join)
+def test_loops_one_after_the_other_hold_the_limit_together(backends: list[str]) -> None:
+    limit, began = RateLimit(requests=100, per_seconds=1), time.monotonic()
+    for number in range(6):
+        anyio.run(limit.wait, backend=backends[number % len(backends)])
+    assert time.monotonic() - began >= 0.05 - 0.001
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_the_time_between_two_loops_has_passed(backend: str) -> None:
+    limit = RateLimit(requests=10, per_seconds=1)
+    anyio.run(limit.wait, backend=backend)
+    time.sleep(0.1)
+    assert anyio.run(statistics_of, limit, backend=backend).requests_left == 1
+
+
+async def statistics_of(limit: RateLimit) -> RateLimitStatistics:
+    return limit.statistics()
+
+
+def test_a_loop_that_is_gone_is_not_kept() -> None:
+    limit = RateLimit(requests=100, burst=10)
+    for backend in ("trio", "asyncio", "trio"):
+        anyio.run(limit.wait, backend=backend)
+    gc.collect()
+    assert not list(limit._time._ahead)
 
 
 def test_a_stop_at_every_await_leaves_nobody_waiting() -> None:

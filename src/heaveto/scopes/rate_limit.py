@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from threading import Lock
+from time import monotonic
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 import anyio
 
-from .clock import loop_clock
+from .clock import fake_clock, loop_clock
 
 __all__ = ["RateLimit", "RateLimitStatistics"]
 
@@ -33,9 +35,7 @@ class RateLimitStatistics(NamedTuple):
 
 
 class RateLimit:
-    """At most so many requests and tokens per time, in one loop, or in those of several threads if they have one clock.
-
-    asyncio's loops have; each of Trio's begins somewhere else.
+    """At most so many requests and tokens per time, in one loop or in loops of several threads, whatever their clocks.
 
     Args:
         requests: How many requests may begin in `per_seconds`; None for no limit.
@@ -73,7 +73,7 @@ class RateLimit:
         self._requests = _Bucket(math.inf if requests is None else requests / per_seconds, burst)
         self._tokens = _Bucket(per_token, token_burst or min(tokens or math.inf, 2 * per_token))
         self._waiting = self._given_up = 0
-        self._lock = Lock()
+        self._lock, self._time = Lock(), _SharedTime()
         self.name = name
 
     async def wait(self, tokens: float = 0) -> None:
@@ -89,20 +89,12 @@ class RateLimit:
         """
         if not 0 <= tokens < math.inf:
             raise ValueError(f"tokens must be 0 or more, not {tokens}")
-        now = loop_clock()()
         with self._lock:
+            now = self._time.now()
             seconds = max(self._requests.take(1, now), self._tokens.take(tokens, now))
-        if seconds <= 0:
-            return
-        self._waiting += 1
-        try:
-            await anyio.sleep(seconds)
-        except BaseException as error:
-            error.add_note(f"while waiting for the {self.name} ({seconds:.6g} s)")
-            self._given_up += 1
-            raise
-        finally:
-            self._waiting -= 1
+            self._waiting += seconds > 0
+        if seconds > 0:
+            await self._sleep(seconds)
 
     def correct(self, tokens: float) -> None:
         """Take more tokens, or give back, when a request took others than it was expected to: the difference.
@@ -113,11 +105,57 @@ class RateLimit:
         if not math.isfinite(tokens):
             raise ValueError(f"tokens must be a number, not {tokens}")
         with self._lock:
-            self._tokens.take(tokens, loop_clock()())
+            self._tokens.take(tokens, self._time.now())
 
     def statistics(self) -> RateLimitStatistics:
-        now = loop_clock()()
-        return RateLimitStatistics(self._waiting, self._given_up, self._requests.level(now), self._tokens.level(now))
+        """What it is doing; read in a loop, since time goes on there."""
+        with self._lock:
+            now = self._time.now()
+            return RateLimitStatistics(self._waiting, self._given_up, self._requests.level(now), self._tokens.level(now))
+
+    async def _sleep(self, seconds: float) -> None:
+        try:
+            await anyio.sleep(seconds)
+        except BaseException as error:
+            error.add_note(f"while waiting for the {self.name} ({seconds:.6g} s)")
+            self._waited(given_up=1)
+            raise
+        self._waited(given_up=0)
+
+    def _waited(self, given_up: int) -> None:
+        with self._lock:
+            self._waiting -= 1
+            self._given_up += given_up
+
+
+class _SharedTime:
+    """One time for all loops that ask: Trio's clocks begin anywhere, fake ones at 0, and several loops may run at once.
+
+    It is the first loop's. A later one joins it where real time has brought it by then, one with a fake clock where the last
+    one left it. It never goes back.
+    """
+
+    def __init__(self) -> None:
+        self._ahead: WeakKeyDictionary[object, float] = WeakKeyDictionary()  # of a loop or a clock of Trio's
+        self._began: float | None = None
+        self._latest = 0.0
+
+    def now(self) -> float:
+        clock = loop_clock()
+        time, owner = clock(), getattr(clock, "__self__", clock)
+        ahead = self._ahead.get(owner)
+        if ahead is None:
+            ahead = self._ahead[owner] = self._join(time)
+        self._latest = max(self._latest, time + ahead)
+        return self._latest
+
+    def _join(self, time: float) -> float:
+        """How far a new loop's time is to be put ahead."""
+        real = monotonic()
+        if self._began is None:
+            self._began = real - time
+            return 0.0  # and not what rounding makes of it: fake clocks are exact
+        return (self._latest if fake_clock() else max(self._latest, real - self._began)) - time
 
 
 class _Bucket:
@@ -130,8 +168,7 @@ class _Bucket:
     def level(self, now: float) -> float:
         if self._per_second == math.inf:
             return math.inf
-        passed = max(0.0, now - self._at)  # another loop's clock may begin before the last one's end
-        return min(self._capacity, self._level + passed * self._per_second)
+        return min(self._capacity, self._level + (now - self._at) * self._per_second)
 
     def take(self, amount: float, now: float) -> float:
         """Take an amount, now or as a debt; returns the seconds until it has come in."""

@@ -43,10 +43,9 @@ class Slots:
 
     async def acquire(self) -> None:
         """Take a slot, waiting for one if need be. Every acquire needs a release. A stop while waiting takes none."""
-        if self.acquire_nowait():
-            return
-        turn = _Turn()
-        if self._enqueue(turn):
+        with self._lock:  # one look, else a slot could come free in another thread between two
+            turn = self._taken_or_queued()
+        if turn is not None:
             await self._wait(turn)
 
     def release(self) -> None:
@@ -77,14 +76,14 @@ class Slots:
     def statistics(self) -> SlotsStatistics:
         return SlotsStatistics(self._total, self._taken, len(self._waiting))
 
-    def _enqueue(self, turn: _Turn) -> bool:
-        """Whether one has to wait: a slot may have come free in another thread."""
-        with self._lock:
-            if must_wait := self._taken >= self._total:
-                self._waiting[turn] = None
-            else:
-                self._taken += 1
-        return must_wait
+    def _taken_or_queued(self) -> _Turn | None:
+        """Take a slot, or a place in the queue; under the lock."""
+        if self._taken < self._total:
+            self._taken += 1
+            return None
+        turn = _Turn()
+        self._waiting[turn] = None
+        return turn
 
     async def _wait(self, turn: _Turn) -> None:
         try:
