@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import threading
 import time
@@ -29,6 +30,17 @@ def test_a_day_passes_at_once_and_exactly(fake_clock: FakeClock) -> None:
 
     assert in_real_seconds(lambda: fake_clock.run(day)) < 2
     assert fake_clock.now == 86_400
+
+
+@pytest.mark.parametrize("seconds", [2.0**23, 1e8, 2.0**30, 1e9, 123_456_789.5, 1e9 + 0.1])
+def test_years_pass_exactly(fake_clock: FakeClock, seconds: float) -> None:
+    async def wait() -> None:
+        with pytest.raises(TimeoutError), deadline(seconds):
+            await anyio.sleep_forever()
+        await anyio.sleep(1)
+
+    fake_clock.run(wait)
+    assert fake_clock.now == pytest.approx(seconds + 1, abs=3 * math.ulp(seconds), rel=0)
 
 
 def test_each_run_begins_at_zero(fake_clock: FakeClock) -> None:

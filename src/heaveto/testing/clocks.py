@@ -11,6 +11,7 @@ HEAVETO_TEST_LOOP=eager lets asyncio's loops start tasks eagerly (Python 3.12), 
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import selectors
 import sys
@@ -47,10 +48,13 @@ class FakeClock:
         backend_name: "asyncio" or "trio".
 
     Either run something under it, or give its `backend` to AnyIO's pytest plugin (see `pytest_plugin.py`).
+
+    Attributes:
+        in_use: Whether somebody asked for its `backend`, to run something under it.
     """
 
     def __init__(self, backend_name: Backend) -> None:
-        self.backend_name = backend_name
+        self.backend_name, self.in_use = backend_name, False
         self._running: Running | None = None
 
     def __repr__(self) -> str:
@@ -59,6 +63,7 @@ class FakeClock:
     @property
     def backend(self) -> tuple[str, dict[str, Any]]:
         """AnyIO's name and options for a run under this clock. Good for one run."""
+        self.in_use = True
         if self.backend_name == "asyncio":
             return "asyncio", {"loop_factory": self._new_loop}
         from .trio_clock import HoldingClock
@@ -148,8 +153,17 @@ class JumpingSelector(selectors.DefaultSelector):
 
 class _FakeClockLoop(asyncio.SelectorEventLoop):
     def __init__(self, selector: JumpingSelector) -> None:
-        super().__init__(selector)
         self._fake = selector
+        super().__init__(selector)
+
+    @property
+    def _clock_resolution(self) -> float:
+        """asyncio runs what is due within this. After years a nanosecond is lost in rounding, and nothing ever would be."""
+        return max(1e-9, math.ulp(self._fake.now))
+
+    @_clock_resolution.setter
+    def _clock_resolution(self, resolution: float) -> None:
+        """The real clock's is of no use."""
 
     def time(self) -> float:
         return self._fake.now

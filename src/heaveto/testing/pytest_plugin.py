@@ -13,13 +13,24 @@ async def test_a_call_times_out(fake_clock):
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from .clocks import FakeClock
+
+NOT_UNDER_IT = (
+    "{} names fake_clock and would run in real time: mark it with pytest.mark.anyio, and let the fixture anyio_backend "
+    "return fake_clock.backend"
+)
+TAKEN_OVER = (
+    "{0} runs {1} in a loop of its own, in real time and not under fake_clock; pytest-asyncio leaves AnyIO's tests alone "
+    'in its mode "strict", which is its default'
+)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -51,3 +62,22 @@ async def _no_leaks_in_the_loop() -> AsyncIterator[None]:
 
     async with no_leaks():
         yield
+
+
+@pytest.hookimpl(trylast=True)  # when its fixtures are there
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Refuse an async test that names `fake_clock` and would run in real time."""
+    clocks = sys.modules.get(f"{__package__}.clocks")
+    clock = getattr(item, "funcargs", {}).get("fake_clock")
+    if clocks is None or not isinstance(clock, clocks.FakeClock) or not _is_async(item):
+        return
+    if not clock.in_use:
+        pytest.fail(NOT_UNDER_IT.format(item.name), pytrace=False)
+    if type(item).runtest is not pytest.Function.runtest:
+        plugin = type(item).__module__.partition(".")[0].replace("_", "-")
+        pytest.fail(TAKEN_OVER.format(plugin, item.name), pytrace=False)
+
+
+def _is_async(item: Any) -> bool:
+    own = getattr(getattr(item.obj, "hypothesis", None), "inner_test", item.obj)
+    return inspect.iscoroutinefunction(own)
