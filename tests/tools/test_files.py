@@ -51,6 +51,7 @@ def test_names_effects_and_what_runs_alone() -> None:
         ("search_files", "read", False),
         ("edit_file", "write", True),
         ("write_file", "write", True),
+        ("apply_patch", "write", True),
         ("move_file", "write", True),
         ("delete_file", "write", True),
     ]

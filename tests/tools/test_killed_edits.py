@@ -17,7 +17,7 @@ def test_a_killed_change_leaves_the_old_or_the_new_and_looking_tells_which() -> 
     ended = subprocess.run([sys.executable, str(script), "29"], capture_output=True, text=True, timeout=120, check=False)
     assert ended.returncode == 0, ended.stderr
     cases = json.loads(ended.stdout)
-    tools = ["edit_file", "write_file", "write_file", "move_file", "delete_file", "undo"]
+    tools = ["edit_file", "write_file", "write_file", "move_file", "delete_file", "apply_patch", "undo"]
     assert [case["tool"] for case in cases] == tools
     for case in cases:
         assert case["wrong"] == []

@@ -1,12 +1,11 @@
-"""The built-in file tools: list, read, search, edit and write in the working folder, with those of `moving.py`.
+"""The built-in file tools: list, read, search, edit and write in the folder, with those of `moving.py` and `patching.py`.
 
 What they answer is a contract: people's prompts, and our offline model, read it line by line.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..errors import ToolError
@@ -15,11 +14,12 @@ from .decorator import tool
 from .edits import decode_text, describe_binary, replace_once, split_lines
 from .kept import note_change
 from .moving import delete_file, move_file
+from .patching import apply_patch
 from .protocol import Call, Check, Facts, Tool
 from .replacing import Seen
 from .searching import MAX_LINE_CHARS, Searcher, open_searcher
 from .surrogates import one_line, replace_surrogates
-from .tree import find_nearest, walk_files
+from .tree import pointing_to_files, walk_files
 from .workspace import NotThere, Parts, Workspace, hash_of
 
 __all__ = ["edit_file", "file_tools", "list_files", "read_file", "search_files", "write_file"]
@@ -38,7 +38,7 @@ def list_files(call: Call, path: str = ".") -> str:
         path: Folder, relative to the working folder.
     """
     workspace = Workspace(call.folder)
-    with _pointing_to_files(workspace, path):
+    with pointing_to_files(workspace, path):
         start = workspace.resolve(path)
         if start and workspace.kind(start) == "file":
             raise ToolError(f'"{path}" is a file; read_file shows it')
@@ -59,7 +59,7 @@ def read_file(call: Call, path: str, first_line: int = 1, last_line: int | None 
         last_line: The last line wanted; the end of the file by default.
     """
     workspace = Workspace(call.folder)
-    with _pointing_to_files(workspace, path):
+    with pointing_to_files(workspace, path):
         name = _name(workspace.resolve(path))
         lines = split_lines(decode_text(name, workspace.read(path))[0])
     first, last = _check_range(name, len(lines), first_line, last_line)
@@ -79,7 +79,7 @@ def search_files(call: Call, pattern: str, path: str = ".") -> str:
         path: Folder or file, relative to the working folder.
     """
     workspace = Workspace(call.folder)
-    with _pointing_to_files(workspace, path), open_searcher(pattern, _MAX_FOUND + 1) as searcher:
+    with pointing_to_files(workspace, path), open_searcher(pattern, _MAX_FOUND + 1) as searcher:
         start = workspace.resolve(path)
         paths = [start] if workspace.kind(start) == "file" else sorted(walk_files(workspace, start))
         found, too_long = _search(workspace, searcher, paths)
@@ -95,7 +95,7 @@ def search_files(call: Call, pattern: str, path: str = ".") -> str:
 
 def _plan_edit(call: Call, arguments: Mapping[str, Any]) -> Facts:
     workspace, path = Workspace(call.folder), arguments["path"]
-    with _pointing_to_files(workspace, path):
+    with pointing_to_files(workspace, path):
         seen = workspace.look(path)
         return _note(workspace, path, seen, *_edit(workspace, arguments, seen.data))
 
@@ -144,7 +144,7 @@ def edit_file(call: Call, path: str, old: str, new: str) -> str:
             raise NotThere(f'there is no "{path}"')
         return _edit(workspace, arguments, data)
 
-    with _pointing_to_files(workspace, path):
+    with pointing_to_files(workspace, path):
         return _change(workspace, call, path, edit)
 
 
@@ -162,22 +162,11 @@ def write_file(call: Call, path: str, content: str) -> str:
 
 
 def file_tools() -> list[Tool]:
-    """The file tools: three that look, four that change."""
-    return [list_files, read_file, search_files, edit_file, write_file, move_file, delete_file]
+    """The file tools: three that look, five that change."""
+    return [list_files, read_file, search_files, edit_file, write_file, apply_patch, move_file, delete_file]
 
 
 # --- reading --------------------------------------------------------------------------------------------------------
-
-
-@contextmanager
-def _pointing_to_files(workspace: Workspace, path: str) -> Iterator[None]:
-    """Add the nearest existing file to what says that there is none."""
-    try:
-        yield
-    except NotThere as error:
-        nearest = find_nearest(workspace, path)
-        hint = f'did you mean "{nearest}"?' if nearest else "list_files shows what there is"
-        raise NotThere(f"{error}; {hint}") from error
 
 
 def _check_range(name: str, total: int, first: int, last: int | None) -> tuple[int, int]:

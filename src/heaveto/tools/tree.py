@@ -5,17 +5,18 @@ from __future__ import annotations
 import difflib
 import itertools
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ToolError
 from ..scopes import check_stop
 from .replacing import TEMP_PREFIX
-from .workspace import Entry, Parts, Workspace
+from .workspace import Entry, NotThere, Parts, Workspace
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
-__all__ = ["find_nearest", "walk_files"]
+__all__ = ["find_nearest", "pointing_to_files", "walk_files"]
 
 _LEFT_OUT = frozenset(
     {
@@ -54,6 +55,17 @@ def find_nearest(workspace: Workspace, path: str) -> str | None:
     same_name = sorted(each for each in known if parts and each.rsplit("/", 1)[-1] == parts[-1])
     nearest = difflib.get_close_matches("/".join(parts), same_name or known, n=1, cutoff=0.0 if same_name else 0.6)
     return nearest[0] if nearest else None
+
+
+@contextmanager
+def pointing_to_files(workspace: Workspace, path: str) -> Iterator[None]:
+    """Add the nearest existing file to what says that there is none."""
+    try:
+        yield
+    except NotThere as error:
+        nearest = find_nearest(workspace, path)
+        hint = f'did you mean "{nearest}"?' if nearest else "list_files shows what there is"
+        raise NotThere(f"{error}; {hint}") from error
 
 
 def _walk(workspace: Workspace, folder: Parts, entries: Sequence[Entry], rules: list[_Rules]) -> Iterator[Parts]:

@@ -19,6 +19,8 @@ from heaveto.tools.mcp.config import ServerOptions
 pytest.importorskip("mcp", reason="no mcp")
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="no subreaper")]
 
+WRITING = ("edit_file", "write_file", "apply_patch", "move_file", "delete_file")
+
 
 def ourselves(folder: Path) -> StdioServer:
     bare = sys._base_executable  # type: ignore[attr-defined]
@@ -41,7 +43,7 @@ async def test_files_are_read_and_edited_and_tests_are_run(tmp_path: Path) -> No
     async with open_servers({"own": ourselves(tmp_path)}, folder=tmp_path) as servers:
         assert {tool.name: tool.effect for tool in servers.tools} == {
             **dict.fromkeys(("own__list_files", "own__read_file", "own__search_files"), "read"),
-            **dict.fromkeys(("own__edit_file", "own__write_file", "own__move_file", "own__delete_file"), "write"),
+            **dict.fromkeys((f"own__{name}" for name in WRITING), "write"),
             "own__run_tests": "idempotent",
         }
         assert "TOTAL = 2" in await call(servers, "read_file", lines, path="cart.py")
