@@ -87,7 +87,7 @@ def check_whole(path: Path) -> None:
 
 
 def store_threads(path: Path) -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if getattr(thread, "_path", None) == path]
+    return [thread for thread in threading.enumerate() if getattr(getattr(thread, "database", None), "path", None) == path]
 
 
 async def fill(path: Path, records: int = 20, run_id: str = "run") -> None:

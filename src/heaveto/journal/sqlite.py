@@ -11,14 +11,15 @@ import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from ..scopes import call_in_thread, finish
 from . import statements
+from .lanes import Lane, ask, close_in_turn
 from .owner import LEASE_SECONDS
 from .schema import compact
 from .store import Entry, RunRow, Summary
-from .writer import Job, Lane, look, write
+from .writer import SqliteFile, look, write
 
 __all__ = ["SqliteStore"]
 
@@ -49,8 +50,8 @@ class SqliteStore:
     ) -> None:
         self.path = Path(path)
         self._save_seconds, self._lease_seconds = save_seconds, lease_seconds
-        self._writer = Lane(self.path, write, save_seconds * BUSY_SHARE)
-        self._reader = Lane(self.path, look, save_seconds * BUSY_SHARE)
+        self._writer = Lane(SqliteFile(self.path, write, save_seconds * BUSY_SHARE))
+        self._reader = Lane(SqliteFile(self.path, look, save_seconds * BUSY_SHARE))
         for lane in (self._writer, self._reader):
             weakref.finalize(self, lane.abandon).atexit = False
 
@@ -75,7 +76,7 @@ class SqliteStore:
         return await self._write(partial(statements.ask_stop, run_id=run_id, cause=cause))
 
     async def asked_to_stop(self, run_id: str, epoch: int) -> bytes | None:
-        return await _ask(self._reader, partial(statements.asked_to_stop, run_id=run_id, epoch=epoch))
+        return await self._look(partial(statements.asked_to_stop, run_id=run_id, epoch=epoch))
 
     async def delete(self, run_id: str, epoch: int) -> None:
         await self._write(partial(statements.delete, run_id=run_id, epoch=epoch))
@@ -89,13 +90,13 @@ class SqliteStore:
         return await call_in_thread(compact, self.path, self._save_seconds)
 
     async def read(self, run_id: str, after: int = 0) -> list[Entry]:
-        return await _ask(self._reader, partial(statements.read, run_id=run_id, after=after))
+        return await self._look(partial(statements.read, run_id=run_id, after=after))
 
     async def runs(self, limit: int = 50) -> list[RunRow]:
-        return await _ask(self._reader, partial(statements.runs, limit=limit))
+        return await self._look(partial(statements.runs, limit=limit))
 
     async def find(self, prefix: str) -> str:
-        return await _ask(self._reader, partial(statements.find, prefix=prefix))
+        return await self._look(partial(statements.find, prefix=prefix))
 
     async def aclose(self) -> None:
         """Write what waits, close the file, and end the threads, although the caller is being stopped.
@@ -103,19 +104,10 @@ class SqliteStore:
         Raises:
             SaveTimeout: When that took longer than a write may. It goes on by itself.
         """
-        await finish(self._save_seconds, call_in_thread, _close_in_turn, (self._reader, self._writer))
+        await finish(self._save_seconds, call_in_thread, close_in_turn, (self._reader, self._writer))
 
     async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        return await finish(self._save_seconds, _ask, self._writer, work)
+        return cast(T, await finish(self._save_seconds, ask, self._writer, work, self._save_seconds))
 
-
-async def _ask(lane: Lane, work: Callable[[sqlite3.Connection], T]) -> T:
-    job = Job(work)
-    lane.put(job)
-    return await job.handoff.wait()
-
-
-def _close_in_turn(lanes: Sequence[Lane]) -> None:
-    """One after the other: of two connections that close at once, each leaves the write-ahead log to the other."""
-    for lane in lanes:
-        lane.close()()
+    async def _look(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        return cast(T, await ask(self._reader, work, self._save_seconds))
