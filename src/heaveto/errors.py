@@ -21,7 +21,7 @@
       ConfigError(problem, remedy) the command, a setting or an argument is wrong: nothing was begun
       JournalError(problem)        the journal cannot be used
         RunNotFound(run_id)  RunTaken(run_id, owner)  Fenced(run_id)  JournalNewer(found, known)
-        JournalDamaged(where, problem)  JournalBusy(path, holder)
+        JournalDamaged(where, problem)  JournalBusy(path, holder)  JournalUnreachable(place, problem)
 
 Three readers, three things: `str(error)` is for people, `for_model` for the model, the class and its `code` for
 programs.
@@ -56,6 +56,7 @@ __all__ = [
     "JournalDamaged",
     "JournalError",
     "JournalNewer",
+    "JournalUnreachable",
     "MaxTurns",
     "NoFinalAnswer",
     "NoneAnswered",
@@ -693,6 +694,26 @@ class JournalBusy(JournalError):
 
     def __str__(self) -> str:
         return f"the journal {self.path} is held up by {self.holder}, which has been writing for too long"
+
+
+class JournalUnreachable(JournalError):
+    """The database of the journal does not answer. Whether the last records were written shows at the resume.
+
+    Args:
+        place: The database, without user and password, such as "postgresql://db.example/agents".
+        problem: What its side, or the network, said.
+    """
+
+    code = "journal_unreachable"
+    advice = "resume when the database answers again"
+
+    def __init__(self, place: str, problem: str) -> None:
+        super().__init__(problem)
+        self.args = (place, problem)
+        self.place, self.problem = place, problem
+
+    def __str__(self) -> str:
+        return f"the journal {self.place} does not answer: {self.problem}"
 
 
 # --- searching ------------------------------------------------------------------------------------------------------

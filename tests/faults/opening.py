@@ -91,6 +91,7 @@ def locked(state: Path) -> Iterator[None]:
             connection.close()
 
 
+NOBODY = "postgresql://127.0.0.1:1/agents"
 OPENING = (
     Opening(errors.ConfigError, ("run", "fix it"), nothing, 2, "no model is named"),
     Opening(errors.RunNotFound, ("resume", "nothere"), nothing, 2, "no run nothere"),
@@ -99,6 +100,7 @@ OPENING = (
     Opening(errors.JournalDamaged, ("runs",), damaged, 2, "it is no journal"),
     Opening(errors.JournalError, ("runs",), no_folder, 2, "its folder must be readable and writable"),
     Opening(errors.JournalBusy, ("run", "-m", "offline", "fix it"), locked, 75, "which has been writing for too long"),
+    Opening(errors.JournalUnreachable, ("runs", "--store", NOBODY), nothing, 75, f"{NOBODY} does not answer"),
 )
 
 

@@ -119,6 +119,7 @@ MALFORMED = b'data: {"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL","co
 ENDLESS = chunk(delta={"content": "x" * 8_000_001})
 BROKEN = errors.TransportFailed("POST", "http://localhost/v1", "the connection broke")
 LOCKED = errors.JournalBusy("journal.db", "process 7")
+AWAY = errors.JournalUnreachable("postgresql://db.example/agents", "connection refused")
 FATAL = errors.ToolFatal("send", "the mail server is gone")
 UNSURE = errors.OutcomeUnknown("send", "c", "the server said nothing")
 RAISING = ("tool not begun", "tool", "thread")
@@ -267,6 +268,7 @@ _JOURNAL = [
     Row("JournalError", errors.JournalError, unsaved(errors.JournalError("the disk is full"), "journal", 1)),
     Row("Fenced", errors.Fenced, unsaved(errors.Fenced("run"), "fenced", 1)),
     Row("JournalBusy", errors.JournalBusy, unsaved(LOCKED, "journal_busy", 75)),
+    Row("JournalUnreachable", errors.JournalUnreachable, unsaved(AWAY, "journal_unreachable", 75)),
     Row("JournalDamaged", errors.JournalDamaged, unsaved(errors.JournalDamaged("j.db", "it is cut"), "journal_damaged", 1)),
 ]
 _OTHERS = [

@@ -47,6 +47,7 @@ from heaveto.errors import (
     JournalDamaged,
     JournalError,
     JournalNewer,
+    JournalUnreachable,
     MaxTurns,
     NoFinalAnswer,
     NoneAnswered,
@@ -197,6 +198,11 @@ WAYS: list[tuple[BaseException, OutcomeKind, str]] = [
         JournalBusy("j.db", "process 7"),
         "gave_up",
         "the journal j.db is held up by process 7, which has been writing for too long: resume when that one is done",
+    ),
+    (
+        JournalUnreachable("postgresql://db.example/a", "connection refused"),
+        "gave_up",
+        "the journal postgresql://db.example/a does not answer: connection refused: resume when the database answers again",
     ),
     (AgentError("something"), "failed", "something"),
     # somebody else's

@@ -11,6 +11,7 @@ from typing import NoReturn
 import click
 
 from .options import HELP
+from .stores import with_store_option
 
 __all__ = ["run_and_leave"]
 
@@ -39,6 +40,8 @@ _COMMANDS = {
     "doctor": ("doctor", "Check what this machine has and lacks."),
 }
 
+_WITHOUT_JOURNAL = ("trust", "mcp")
+
 USAGE_STATUS = 2
 BUG_STATUS = 1
 PASSING_STATUS = 75
@@ -53,7 +56,7 @@ class _Commands(click.Group):
             return None
         module = importlib.import_module(f"heaveto.cli.{_COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
-        return command
+        return command if cmd_name in _WITHOUT_JOURNAL else with_store_option(command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -81,7 +84,7 @@ def run_and_leave(argv: list[str] | None = None) -> NoReturn:
 
 
 def _status(argv: list[str]) -> int:
-    from ..errors import ConfigError, JournalBusy, JournalError
+    from ..errors import ConfigError, JournalBusy, JournalError, JournalUnreachable
 
     try:
         returned = _heaveto.main(argv, prog_name="heaveto", standalone_mode=False)
@@ -91,7 +94,7 @@ def _status(argv: list[str]) -> int:
     except click.ClickException as error:
         error.show()
         return USAGE_STATUS
-    except JournalBusy as error:
+    except (JournalBusy, JournalUnreachable) as error:
         _say_error(error)
         return PASSING_STATUS
     except (ConfigError, JournalError) as error:

@@ -49,18 +49,24 @@ def _platform() -> Iterator[Finding]:
 
 
 def _journal() -> Iterator[Finding]:
-    from ..errors import JournalError
-    from ..journal import default_path
+    from ..errors import ConfigError, JournalError
+    from ..journal import SqliteStore
     from .showing import reading
+    from .stores import chosen_store
 
-    path = default_path()
+    try:
+        store = chosen_store()
+    except ConfigError as error:
+        yield Finding("bad", "journal", str(error))
+        return
     try:
         rows = reading(lambda store: store.runs(1000))
     except JournalError as error:
-        yield Finding("bad", "journal", f"{error} ({path})")
+        yield Finding("bad", "journal", f"{error} ({store})")
         return
     count = "1 run" if len(rows) == 1 else f"{len(rows)} runs"
-    yield Finding("ok", "journal", f"{count} in {path} (SQLite {sqlite3.sqlite_version})")
+    kind = f" (SQLite {sqlite3.sqlite_version})" if isinstance(store, SqliteStore) else ""
+    yield Finding("ok", "journal", f"{count} in {store}{kind}")
 
 
 def _keys() -> Iterator[Finding]:

@@ -17,7 +17,7 @@ import msgspec
 
 from ..causes import Interrupted, Shutdown
 from ..errors import ConfigError
-from ..journal import MemoryStore, Store, open_store
+from ..journal import MemoryStore, Store
 from ..loop import Outcome
 from ..loop.outcome import exit_status_of
 from ..messages import Limits, Prompt
@@ -32,6 +32,7 @@ from ..tools.sandbox import no_sandbox
 from .asking import asker
 from .options import Settings
 from .servers import run_servers
+from .stores import chosen_store
 from .watching import show_run, view_for
 
 __all__ = ["command_agent", "drive", "drive_again", "drive_new", "model_by_name"]
@@ -54,7 +55,7 @@ def drive_new(settings: Settings, prompt: Prompt) -> int:
     _check_test_program(settings, folder)
 
     async def whole(signals: Signals) -> int:
-        store: Store = MemoryStore() if settings.ephemeral else open_store()
+        store: Store = MemoryStore() if settings.ephemeral else chosen_store()
 
         def start(agent: Agent) -> AbstractAsyncContextManager[Run]:
             kept = {**settings.kept(), "sandbox_in_force": sandbox_for(settings).name}
@@ -69,7 +70,7 @@ def drive_again(flags: dict[str, Any], run_id: str, say: Prompt | None) -> int:
     """Take a run up again and see it to its end; returns the exit status."""
 
     async def whole(signals: Signals) -> int:
-        store = open_store()
+        store = chosen_store()
         try:
             found = await store.find(run_id)
             state = await read_state(store, found)

@@ -13,6 +13,7 @@ import click
 
 from .ages import seconds_of
 from .options import HELP
+from .stores import chosen_store
 
 if TYPE_CHECKING:
     from ..journal.records import Record, RunFinished
@@ -190,11 +191,11 @@ def reading(read: Callable[[Any], Awaitable[T]]) -> T:
     """Open the journal, read from it, close it."""
     import anyio
 
-    from ..journal import open_store
     from ..scopes import finish
 
+    store = chosen_store()
+
     async def whole() -> T:
-        store = open_store()
         try:
             return await read(store)
         finally:

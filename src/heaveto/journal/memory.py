@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ..errors import Fenced, JournalError, RunNotFound, RunTaken
 from ..scopes import wall_time
 from .owner import LEASE_SECONDS, describe, holds
-from .store import Entry, RunRow, Summary
+from .store import Entry, RunRow, Summary, chosen
 
 __all__ = ["MemoryStore"]
 
@@ -94,11 +94,7 @@ class MemoryStore:
         if prefix in self._runs:
             return prefix
         found = [run_id for run_id in reversed(self._runs) if run_id.startswith(prefix)]
-        if not found:
-            raise RunNotFound(prefix)
-        if prefix and len(found) > 1:
-            raise JournalError(f'several runs begin with "{prefix}"; give more of the id')
-        return found[0]
+        return chosen(prefix, found if prefix else found[:1])
 
     async def aclose(self) -> None: ...
 

@@ -18,7 +18,7 @@ from . import statements
 from .lanes import Lane, ask, close_in_turn
 from .owner import LEASE_SECONDS
 from .schema import compact
-from .store import Entry, RunRow, Summary
+from .store import Entry, RunRow, Summary, encode_summary
 from .writer import SqliteFile, look, write
 
 __all__ = ["SqliteStore"]
@@ -58,15 +58,18 @@ class SqliteStore:
     def __repr__(self) -> str:
         return f"SqliteStore({str(self.path)!r})"
 
+    def __str__(self) -> str:
+        return str(self.path)
+
     async def create(self, run_id: str, owner: str, bodies: Sequence[bytes], summary: Summary) -> int:
-        encoded = statements.encode_summary(summary)
+        encoded = encode_summary(summary)
         return await self._write(partial(statements.create, run_id=run_id, owner=owner, bodies=bodies, summary=encoded))
 
     async def take(self, run_id: str, owner: str) -> int:
         return await self._write(partial(statements.take, run_id=run_id, owner=owner, lease_seconds=self._lease_seconds))
 
     async def append(self, run_id: str, epoch: int, bodies: Sequence[bytes], summary: Summary) -> int:
-        encoded = statements.encode_summary(summary)
+        encoded = encode_summary(summary)
         return await self._write(partial(statements.append, run_id=run_id, epoch=epoch, bodies=bodies, summary=encoded))
 
     async def release(self, run_id: str, epoch: int) -> None:

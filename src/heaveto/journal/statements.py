@@ -6,13 +6,11 @@ import sqlite3
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from ..errors import Fenced, JournalError, RunNotFound, RunTaken
 from ..scopes import wall_time
 from .owner import describe, holds
 from .schema import place
-from .store import Entry, RunRow, Summary
+from .store import Entry, RunRow, chosen, listed
 
 __all__ = [
     "append",
@@ -20,7 +18,6 @@ __all__ = [
     "asked_to_stop",
     "create",
     "delete",
-    "encode_summary",
     "find",
     "read",
     "release",
@@ -30,8 +27,6 @@ __all__ = [
 
 _COLUMNS = "run_id, created, updated, epoch, owner, entries, summary"
 _AFTER_ALL = "\U0010ffff"  # sorts behind every character that an id can have
-
-_decode_summary = msgspec.json.Decoder(Summary).decode
 
 
 def create(connection: sqlite3.Connection, run_id: str, owner: str, bodies: Sequence[bytes], summary: bytes) -> int:
@@ -106,7 +101,7 @@ def runs(connection: sqlite3.Connection, limit: int) -> list[RunRow]:
         f"SELECT {_COLUMNS} FROM run ORDER BY updated DESC, number DESC LIMIT ?",  # noqa: S608 - our own constant
         (max(0, limit),),
     )
-    return [_row(*row) for row in rows]
+    return [listed(*row) for row in rows]
 
 
 def find(connection: sqlite3.Connection, prefix: str) -> str:
@@ -115,25 +110,7 @@ def find(connection: sqlite3.Connection, prefix: str) -> str:
     rows = connection.execute(
         "SELECT run_id FROM run WHERE run_id >= ? AND run_id < ? ORDER BY run_id LIMIT 2", (prefix, prefix + _AFTER_ALL)
     ).fetchall()
-    if not rows:
-        raise RunNotFound(prefix)
-    (first,) = rows[0]
-    if len(rows) > 1 and first != prefix:
-        raise JournalError(f'several runs begin with "{prefix}"; give more of the id')
-    return str(first)
-
-
-def encode_summary(summary: Summary) -> bytes:
-    """The summary as JSON; what UTF-8 cannot hold (lone surrogates, from file names and arguments) becomes a "?"."""
-    try:
-        return msgspec.json.encode(summary)
-    except UnicodeEncodeError:
-        texts = {
-            name: value.encode(errors="replace").decode()
-            for name, value in msgspec.structs.asdict(summary).items()
-            if isinstance(value, str)
-        }
-        return msgspec.json.encode(msgspec.structs.replace(summary, **texts))
+    return chosen(prefix, [run_id for (run_id,) in rows])
 
 
 def _last_touched(connection: sqlite3.Connection) -> str:
@@ -164,11 +141,3 @@ def _insert(connection: sqlite3.Connection, number: int, seq: int, at: float, bo
         "INSERT INTO entry (place, at, body) VALUES (?, ?, ?)",
         [(key, at, body) for key, body in enumerate(bodies, first)],
     )
-
-
-def _row(run_id: str, created: float, updated: float, epoch: int, owner: str, entries: int, summary: bytes) -> RunRow:
-    try:
-        shown = _decode_summary(summary)
-    except msgspec.MsgspecError:
-        shown = Summary(why="its summary cannot be read")  # one bad row must not hide the others
-    return RunRow(run_id=run_id, created=created, updated=updated, epoch=epoch, owner=owner, entries=entries, summary=shown)

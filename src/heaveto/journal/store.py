@@ -13,7 +13,9 @@ from typing import Protocol
 
 import msgspec
 
-__all__ = ["Entry", "RunRow", "Store", "Summary"]
+from ..errors import JournalError, RunNotFound
+
+__all__ = ["Entry", "RunRow", "Store", "Summary", "chosen", "encode_summary", "listed"]
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -131,3 +133,45 @@ class Store(Protocol):
         ...
 
     async def aclose(self) -> None: ...
+
+
+def encode_summary(summary: Summary) -> bytes:
+    """The summary as JSON; what UTF-8 cannot hold (lone surrogates, from file names and arguments) becomes a "?"."""
+    try:
+        return msgspec.json.encode(summary)
+    except UnicodeEncodeError:
+        texts = {
+            name: value.encode(errors="replace").decode()
+            for name, value in msgspec.structs.asdict(summary).items()
+            if isinstance(value, str)
+        }
+        return msgspec.json.encode(msgspec.structs.replace(summary, **texts))
+
+
+def listed(run_id: str, created: float, updated: float, epoch: int, owner: str, entries: int, summary: bytes) -> RunRow:
+    """A row of the list, from what is stored."""
+    try:
+        shown = _decode_summary(summary)
+    except msgspec.MsgspecError:
+        shown = Summary(why="its summary cannot be read")  # one bad row must not hide the others
+    return RunRow(run_id=run_id, created=created, updated=updated, epoch=epoch, owner=owner, entries=entries, summary=shown)
+
+
+def chosen(prefix: str, found: Sequence[str]) -> str:
+    """The run that a prefix means.
+
+    Args:
+        found: The first two or more ids that begin so, in their order.
+
+    Raises:
+        RunNotFound: There is none.
+        JournalError: There are several, and none is just that.
+    """
+    if not found:
+        raise RunNotFound(prefix)
+    if len(found) > 1 and prefix not in found:
+        raise JournalError(f'several runs begin with "{prefix}"; give more of the id')
+    return prefix if prefix in found else found[0]
+
+
+_decode_summary = msgspec.json.Decoder(Summary).decode

@@ -24,7 +24,7 @@ from ..causes import (
     text_of,
     to_data,
 )
-from ..errors import BudgetExhausted, ConfigError, GaveUp, JournalBusy, NotEnoughTime, Waiting
+from ..errors import BudgetExhausted, ConfigError, GaveUp, JournalBusy, JournalUnreachable, NotEnoughTime, Waiting
 from ..journal.records import LimitUse, RunFinished, Rung, SpentBy
 from ..journal.state import RunState
 from ..messages import Message, Spend, ToolCall
@@ -80,6 +80,7 @@ _KINDS: list[tuple[type[BaseException], OutcomeKind]] = [
     (StreamIdle, "gave_up"),
     (SaveTimeout, "gave_up"),
     (JournalBusy, "gave_up"),  # another process will be done with it
+    (JournalUnreachable, "gave_up"),
     (Stop, "stopped"),
     (Waiting, "waiting"),
 ]

@@ -74,7 +74,7 @@ class Agent:
         system: What it is told before everything else.
         limits: What one run may use up.
         budget: What it may use up together with other runs, of this agent and of others that are given the same budget.
-        store: Where runs are kept; SQLite in the user's state folder by default.
+        store: Where runs are kept: a store, a SQLite file, or `postgresql://user@host/database`; as `open_store` by default.
         folder: The working folder of the tools; the current one by default.
         slots: Bounds tool calls at once; share one among agents to bound them together.
         retry: How model calls are retried.
@@ -98,7 +98,7 @@ class Agent:
         system: str = "",
         limits: Limits | None = None,
         budget: Budget | None = None,
-        store: Store | None = None,
+        store: Store | str | Path | None = None,
         folder: Path | str | None = None,
         slots: Slots | None = None,
         retry: RetryPolicy | None = None,
@@ -265,8 +265,12 @@ class Agent:
 class _SharedStore:
     """The agent's store: the user's, or one of its own that is open while runs are under way."""
 
-    def __init__(self, given: Store | None) -> None:
-        self._given, self._users = given, 0
+    def __init__(self, given: Store | str | Path | None) -> None:
+        self._place = given if isinstance(given, str | Path) else None
+        self._given = None if isinstance(given, str | Path) else given
+        self._users = 0
+        if self._place is not None:
+            open_store(self._place)  # which opens nothing yet, and refuses what is no place
         self._own: Store | None = None
 
     @asynccontextmanager
@@ -274,7 +278,7 @@ class _SharedStore:
         if self._given is not None:
             yield self._given
             return
-        self._own = self._own or open_store()
+        self._own = self._own or open_store(self._place)
         self._users += 1
         store = self._own
         try:

@@ -1,0 +1,42 @@
+"""`--store`: which journal a command is about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from ..journal import PostgresStore, SqliteStore
+
+__all__ = ["chosen_store", "with_store_option"]
+
+_META = "heaveto.store"
+
+
+def with_store_option(command: click.Command) -> click.Command:
+    """The command with `--store`, whose value `chosen_store` finds."""
+    if not any(option.name == "store" for option in command.params):
+        command.params.append(
+            click.Option(
+                ["--store"],
+                metavar="PLACE",
+                expose_value=False,
+                callback=_choose,
+                help="The journal: a file, or postgresql://user@host/database; HEAVETO_STORE by default.",
+            )
+        )
+    return command
+
+
+def chosen_store() -> SqliteStore | PostgresStore:
+    """The store that `--store` names, else HEAVETO_STORE, else the one in the state folder."""
+    from ..journal import open_store
+
+    context = click.get_current_context(silent=True)
+    return open_store(context.meta.get(_META) if context else None)
+
+
+def _choose(context: click.Context, _option: click.Parameter, place: str | None) -> None:
+    if place:
+        context.meta[_META] = place
