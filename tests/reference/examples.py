@@ -37,6 +37,7 @@ FIELDS: dict[str, Any] = {
     "owner": "process 4711",
     "holder": "process 4711",
     "path": "journal.db",
+    "place": "postgresql://db.example/agents",
     "where": "run 3f2a, record 12",
     "known": ("read_file", "run_tests"),
     "detail": "",
