@@ -11,8 +11,10 @@ fake clocks too.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import time
+import venv
 from collections import Counter
 from collections.abc import Generator
 from typing import Any
@@ -71,6 +73,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = chosen
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """What the collection made stays to the end: each later sweep of the garbage collector need not look at it again."""
+    import hypothesis  # noqa: F401 - it asks the collector for a reference, and would be told of none that is frozen
+
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="module", params=["asyncio", "trio"])
 def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, Any]]:
     """AnyIO's own, but for HEAVETO_TEST_LOOP."""
@@ -93,6 +103,14 @@ def eager_loop() -> asyncio.AbstractEventLoop:
     loop = asyncio.new_event_loop()
     start_eagerly(loop)
     return loop
+
+
+@pytest.fixture(scope="session")
+def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """An interpreter without pytest, whatever is installed beside us: what projects in tests run their own with."""
+    folder = tmp_path_factory.mktemp("bare") / "env"
+    venv.create(folder, with_pip=False, symlinks=True)
+    return str(folder / "bin" / "python")
 
 
 @pytest.fixture

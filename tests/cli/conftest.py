@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -41,13 +44,57 @@ class Finished:
         return ends[0]
 
 
-class Heaveto:
-    """Runs the command with the environment of a test: its own state folder, no keys."""
+class WarmCommand:
+    """The command, loaded once and forked for each call (`warm_command.py`): what it does is the same, it begins sooner."""
 
-    def __init__(self, state: Path) -> None:
+    def __init__(self) -> None:
+        self._ours, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, str(Path(__file__).with_name("warm_command.py")), str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONWARNINGS": "error"},
+            )
+        self._ours.settimeout(RUN_SECONDS)
+        self._lines = self._ours.makefile("rw")
+
+    def __call__(self, args: tuple[str, ...], cwd: Path | None, environment: dict[str, str]) -> Finished:
+        with tempfile.NamedTemporaryFile("r") as out, tempfile.NamedTemporaryFile("r") as err:
+            call = {
+                "args": args,
+                "cwd": str(cwd or Path.cwd()),
+                "environment": environment,
+                "out": out.name,
+                "err": err.name,
+            }
+            self._lines.write(json.dumps(call) + "\n")
+            self._lines.flush()
+            pid = int(self._lines.readline())
+            try:
+                status = int(self._lines.readline())
+            except TimeoutError:
+                os.kill(pid, signal.SIGKILL)
+                raise
+            return Finished(status, out.read(), err.read())
+
+    def close(self) -> None:
+        self._lines.close()
+        self._ours.close()
+        self._process.wait(RUN_SECONDS)
+
+
+class Heaveto:
+    """Runs the command with the environment of a test: its own state folder, no keys.
+
+    A call of it runs to its end in a fork of the warm command; `start` gives a process that was begun as a person begins it.
+    """
+
+    def __init__(self, state: Path, warm: WarmCommand, bare_python: str) -> None:
+        self._warm = warm
         kept = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
-        # The projects' tests run in the bare interpreter: pytest with this environment's plugins takes seconds to start.
-        bare = {"HEAVETO_TEST_PYTHON": sys._base_executable}  # type: ignore[attr-defined]
+        # The projects' tests run in a bare interpreter: pytest with whatever is installed beside it takes seconds to start.
+        bare = {"HEAVETO_TEST_PYTHON": bare_python}
         self.environment = {**kept, **bare, "HEAVETO_STATE": str(state), "PYTHONWARNINGS": "error"}
         self.environment.pop("HEAVETO_MODEL", None)
 
@@ -63,16 +110,22 @@ class Heaveto:
         )
 
     def __call__(self, *args: str, cwd: Path | None = None, **environment: str) -> Finished:
-        return self.finish(self.start(*args, cwd=cwd, **environment))
+        return self._warm(args, cwd, {**self.environment, **environment})
 
     def finish(self, process: subprocess.Popen[str]) -> Finished:
         out, err = process.communicate(timeout=RUN_SECONDS)
         return Finished(process.returncode, out, err)
 
 
+@pytest.fixture(scope="session")
+def warm_command() -> Iterator[WarmCommand]:
+    with closing(WarmCommand()) as warm:
+        yield warm
+
+
 @pytest.fixture
-def heaveto(tmp_path: Path) -> Heaveto:
-    return Heaveto(tmp_path / "state")
+def heaveto(tmp_path: Path, warm_command: WarmCommand, bare_python: str) -> Heaveto:
+    return Heaveto(tmp_path / "state", warm_command, bare_python)
 
 
 @pytest.fixture

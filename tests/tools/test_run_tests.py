@@ -9,7 +9,6 @@ import sys
 import tempfile
 import textwrap
 import time
-import venv
 from pathlib import Path
 
 import pytest
@@ -31,14 +30,6 @@ on_one_back_end = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 # Whatever plugins are installed beside us are not the project's, and take seconds to load.
 PLAIN_PYTEST = "[pytest]\naddopts = -p no:hypothesispytest -p no:anyio -p no:timeout -p no:heaveto -p no:platformdirs\n"
 CALC = "def add(a, b):\n    return a - b\n\n\ndef double(a):\n    return 2 * a\n"
-
-
-@pytest.fixture(scope="session")
-def bare_python(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An interpreter without pytest."""
-    folder = tmp_path_factory.mktemp("bare") / "env"
-    venv.create(folder, with_pip=False, symlinks=True)
-    return str(folder / "bin" / "python")
 
 
 def write(folder: Path, **files: str) -> Path:

@@ -22,9 +22,8 @@ pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", rea
 WRITING = ("edit_file", "write_file", "apply_patch", "move_file", "delete_file")
 
 
-def ourselves(folder: Path) -> StdioServer:
-    bare = sys._base_executable  # type: ignore[attr-defined]
-    args = ("-m", "heaveto", "mcp", "-C", str(folder), "--test-python", bare)
+def ourselves(folder: Path, bare_python: str) -> StdioServer:
+    args = ("-m", "heaveto", "mcp", "-C", str(folder), "--test-python", bare_python)
     return StdioServer(command=sys.executable, args=args, options=ServerOptions(trust_hints=True))
 
 
@@ -34,13 +33,14 @@ async def call(servers: McpServers, name: str, lines: list[str], **arguments: An
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])  # the server's own back end is the command's
-async def test_files_are_read_and_edited_and_tests_are_run(tmp_path: Path) -> None:
+async def test_files_are_read_and_edited_and_tests_are_run(tmp_path: Path, bare_python: str) -> None:
     (tmp_path / "cart.py").write_text("TOTAL = 2\n")
     (tmp_path / "test_cart.py").write_text(
-        "import unittest, cart\nclass T(unittest.TestCase):\n    def test_it(self): self.assertEqual(cart.TOTAL, 3)\n"
+        "import time, unittest, cart\nclass T(unittest.TestCase):\n    def test_it(self): self.assertEqual(cart.TOTAL, 3)\n"
+        "    def test_that_takes_long_enough_to_be_told_of(self): time.sleep(1.1)\n"
     )
     lines: list[str] = []
-    async with open_servers({"own": ourselves(tmp_path)}, folder=tmp_path) as servers:
+    async with open_servers({"own": ourselves(tmp_path, bare_python)}, folder=tmp_path) as servers:
         assert {tool.name: tool.effect for tool in servers.tools} == {
             **dict.fromkeys(("own__list_files", "own__read_file", "own__search_files"), "read"),
             **dict.fromkeys((f"own__{name}" for name in WRITING), "write"),
@@ -48,7 +48,7 @@ async def test_files_are_read_and_edited_and_tests_are_run(tmp_path: Path) -> No
         }
         assert "TOTAL = 2" in await call(servers, "read_file", lines, path="cart.py")
         assert "edited cart.py" in await call(servers, "edit_file", lines, path="cart.py", old="TOTAL = 2", new="TOTAL = 3")
-        assert "tests passed: 1" in await call(servers, "run_tests", lines)
+        assert "tests passed: 2" in await call(servers, "run_tests", lines)
         with pytest.raises(ToolError, match=r"secret"):
             await call(servers, "read_file", lines, path="../secret")
     assert lines
