@@ -179,18 +179,25 @@ class ReplyDecoder(ABC):
 
     # --- content ---
 
-    def _add_text(self, text: str) -> None:
-        self._text.append(text)
-        self._out.append(TextDelta(text))
+    def _add(self, delta: Delta) -> None:
+        if isinstance(delta, TextDelta):
+            said = delta.text
+            self._text.append(said)
+        elif isinstance(delta, ReasoningDelta):
+            said = delta.text
+            self._reasoning.append(said)
+        else:
+            said = delta.arguments
+        self._out.append(delta)
         self.contents += 1
-        self.characters += len(text)
+        self.characters += len(said)
+
+    def _add_text(self, text: str) -> None:
+        self._add(TextDelta(text))
 
     def _add_reasoning(self, text: str) -> None:
         if text:
-            self._reasoning.append(text)
-            self._out.append(ReasoningDelta(text))
-            self.contents += 1
-            self.characters += len(text)
+            self._add(ReasoningDelta(text))
 
     # --- errors ---
 

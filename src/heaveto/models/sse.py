@@ -4,12 +4,16 @@ The rules of this file:
 - An event ends at an empty line; what has no empty line yet is kept, and handed out by `close` as pending.
 - CR, LF and CRLF end a line, also when a CRLF is split between two reads: a CR ends its line at once, and an LF that
   follows it first thing in the next read belongs to it.
+- Nearly every event is one line of data, with a line for its name before it at most. A read that has no other is split by
+  one regular expression; a read with anything else is looked at line by line.
 - Pieces without an event's end are kept apart and joined once, so that a long event in many reads is not quadratic.
 """
 
 from __future__ import annotations
 
 import functools
+import re
+from itertools import repeat
 
 import msgspec
 
@@ -18,6 +22,7 @@ from ..errors import BadReply
 __all__ = ["Event", "SSESplitter"]
 
 BOM = b"\xef\xbb\xbf"
+PLAIN = re.compile(rb"^(?:event: ([^\n]{1,64}+)\n)?data: ([^\n]*+)\n\n", re.MULTILINE)
 MAX_EVENT_BYTES = 16 * 1024 * 1024  # no API sends more at once; a stream without line ends must not fill the memory
 
 
@@ -30,8 +35,8 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 @functools.lru_cache(256)
-def _name(value: bytes) -> str:
-    return value.decode("utf-8", "replace")
+def _name(value: bytes | None) -> str:
+    return value.decode("utf-8", "replace") if value else "message"
 
 
 class SSESplitter:
@@ -67,24 +72,18 @@ class SSESplitter:
             data = self._with_newlines(data)
         if not data:
             return []
-        if data[:6] == b"data: " and data.find(b"\n") == len(data) - 2 and not self._kept and data[-1] == 10:
-            return self._events([data[:-2]])  # one event a read, as a live stream comes
         if b"\n\n" not in data and not (data[0] == 10 and self._kept and self._kept[-1][-1] == 10):
             self._keep(data)
             return []
         if self._kept:
             data = b"".join((*self._kept, data))
             self._kept, self._kept_bytes = [], 0
-        *blocks, rest = data.split(b"\n\n")
-        if rest:
-            self._keep(rest)
-        return self._events(blocks)
+        return self._split(data)
 
     def close(self) -> Event | None:
         """The event that the stream's end cut off before its empty line; None where there is none."""
         block = b"".join(self._kept).removeprefix(BOM if not self._begun else b"")
         self._kept, self._kept_bytes = [], 0
-        self._check_size(len(block))
         return self._event(block.rstrip(b"\n"))
 
     def _without_bom(self, data: bytes) -> bytes:
@@ -116,24 +115,20 @@ class SSESplitter:
         if size > self._max_bytes:
             raise BadReply(f"an event of more than {self._max_bytes:,} bytes")
 
-    def _events(self, blocks: list[bytes]) -> list[Event]:
-        events = []
-        for block in blocks:
-            if len(block) > self._max_bytes:
-                self._check_size(len(block))
-            if block[:6] == b"data: " and b"\n" not in block:  # nearly every event
-                events.append(Event("message", block[6:], self._id))
-            elif (
-                block[:7] == b"event: "
-                and block[(line := block.find(b"\n") + 1) : line + 6] == b"data: "
-                and (line > 8 and block.find(b"\n", line) < 0)
-            ):  # and nearly every one of an API that names them
-                events.append(Event(_name(block[7 : line - 1]), block[line + 6 :], self._id))
-            elif (event := self._event(block)) is not None:
-                events.append(event)
-        return events
+    def _split(self, data: bytes) -> list[Event]:
+        parts = PLAIN.split(data) if len(data) <= self._max_bytes else [data]
+        rest = parts.pop()  # before it, for each event: what stands between it and the one before, its name, its data
+        if parts and b"\n\n" not in rest and not any(parts[::3]):
+            if rest:
+                self._keep(rest)
+            return list(map(Event, map(_name, parts[1::3]), parts[2::3], repeat(self._id)))
+        *blocks, rest = data.split(b"\n\n")
+        if rest:
+            self._keep(rest)
+        return [event for block in blocks if (event := self._event(block)) is not None]
 
     def _event(self, block: bytes) -> Event | None:
+        self._check_size(len(block))
         name, data = "", []
         for line in block.split(b"\n"):
             field, _, value = line.partition(b":")

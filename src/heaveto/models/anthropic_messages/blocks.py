@@ -73,11 +73,9 @@ class Blocks:
 
     def begin(self, index: int, data: dict[str, Any]) -> Delta | None:
         """Take a block's start, which may be all of it."""
-        block = self._by_index[index] = _Block(data, self._calls)
-        self._blocks.append(block)
+        block = self._begin(index, data)
         match block.kind:
             case "tool_use":
-                self._calls += 1
                 arguments = block.arguments if block.whole_input else ""
                 return CallDelta(block.position, _text(data, "id"), _text(data, "name"), arguments)
             case "text":
@@ -89,9 +87,8 @@ class Blocks:
 
     def add(self, index: int, delta: BlockDelta) -> Delta | None:
         """Take a piece; the delta that people may read, None where there is none."""
-        if index not in self._by_index:
-            self.begin(index, {"type": KIND_OF_DELTA.get(delta.type or "", "thinking")})
-        block = self._by_index[index]
+        if (block := self._by_index.get(index)) is None:
+            block = self._begin(index, {"type": KIND_OF_DELTA.get(delta.type or "", "thinking")})
         match delta.type:
             case "text_delta":
                 return self._add(block, delta.text, TextDelta)
@@ -106,6 +103,12 @@ class Blocks:
             case _:
                 block.known = False
         return None
+
+    def _begin(self, index: int, data: dict[str, Any]) -> _Block:
+        block = self._by_index[index] = _Block(data, self._calls)
+        self._blocks.append(block)
+        self._calls += block.kind == "tool_use"
+        return block
 
     @staticmethod
     def _add(block: _Block, text: str | None, make: type[TextDelta | ReasoningDelta]) -> Delta | None:

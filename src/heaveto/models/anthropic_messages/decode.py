@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ...errors import AgentError, OutputFiltered
-from ...messages import AssistantMessage, CallDelta, Delta, Finish, ReasoningDelta, Reply, TextDelta, Usage
+from ...messages import AssistantMessage, Finish, Reply, Usage
 from ..decoder import ReplyDecoder
 from ..error_bodies import ErrorBody, read_error, read_error_object
 from ..json_bytes import decode
@@ -153,27 +153,16 @@ class MessagesDecoder(ReplyDecoder):
     def _take_block(self, index: int, block: dict[str, Any]) -> None:
         if self._error is None:
             self.contents += 1
-            self._hand_out(self._blocks.begin(index, block))
+            if (delta := self._blocks.begin(index, block)) is not None:
+                self._add(delta)
 
     def _take_piece(self, index: int, piece: BlockDelta) -> None:
         if self._error is not None:
             return
-        delta = self._blocks.add(index, piece)
-        if delta is not None:
-            self._hand_out(delta)
+        if (delta := self._blocks.add(index, piece)) is not None:
+            self._add(delta)
         elif piece.partial_json or piece.signature or piece.citation:
             self.contents += 1
-
-    def _hand_out(self, delta: Delta | None) -> None:
-        match delta:
-            case TextDelta(text):
-                self._add_text(text)
-            case ReasoningDelta(text):
-                self._add_reasoning(text)
-            case CallDelta():
-                self._out.append(delta)
-                self.contents += 1
-                self.characters += len(delta.arguments)
 
     def _take_ending(self, reason: str | None, details: Any) -> None:
         if reason:

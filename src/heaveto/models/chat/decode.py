@@ -169,9 +169,7 @@ class ChatDecoder(ReplyDecoder):
             self._extra_content = part.extra_content
         for call in part.tool_calls or ():
             if (delta := self._calls.add(call)) is not None:
-                self._out.append(delta)
-                self.contents += 1
-                self.characters += len(delta.arguments)
+                self._add(delta)
 
     def _take_reasoning(self, part: Part) -> None:
         from_details = self._details.add(part.reasoning_details)

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from ...errors import AgentError, BadReply, OutputFiltered, ProviderFailed
-from ...messages import AssistantMessage, CallDelta, Finish, ReasoningDelta, Reply, TextDelta, Usage
+from ...messages import AssistantMessage, Finish, Reply, Usage
 from ..decoder import ReplyDecoder
 from ..error_bodies import ErrorBody, read_error, read_error_object
 from ..json_bytes import decode
@@ -154,19 +154,12 @@ class ResponsesDecoder(ReplyDecoder):
         if self._error is not None:
             return
         for piece in pieces:
-            match piece:
-                case TextDelta(text):
-                    self._add_text(text)
-                case ReasoningDelta(text):
-                    self._add_reasoning(text)
-                case CallDelta():
-                    self._out.append(piece)
-                    self.contents += 1
-                    self.characters += len(piece.arguments)
-                case str():
-                    self._refusal.append(piece)
-                    self.contents += 1
-                    self.characters += len(piece)
+            if isinstance(piece, str):
+                self._refusal.append(piece)
+                self.contents += 1
+                self.characters += len(piece)
+            else:
+                self._add(piece)
 
     def _take_head(self, response: WireResponse) -> None:
         self.id, self.model = response.id or self.id, response.model or self.model
