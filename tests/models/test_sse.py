@@ -12,7 +12,25 @@ from heaveto.models.sse import Event, SSESplitter
 
 PIECES = [b"data:", b"data: ", b"data", b"event: e", b"id: 7", b"id: \0", b":", b"retry: 3", b"x: y", b"\n", b"\r", b"\r\n"]
 PIECES += [b"\n\n", b"\r\r", b"\xef\xbb\xbf", b"a", "é".encode(), b"\xff", b" "]
-streams = st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join)
+EVENTS = [
+    b"data: a\n\n",
+    b"event: e\ndata: b\n\n",
+    b"data:c\n\n",
+    b"data: d\ndata: e\n\n",
+    b": ping\n\n",
+    b"id: 7\ndata: f\n\n",
+]
+EVENTS += [
+    b"event: e\n\n",
+    b"event:  e\ndata: \n\n",
+    b"event: \ndata: g\n\n",
+    b"event: %b\ndata: h\n\n" % (b"n" * 70),
+    b"\n",
+    b"data: i\n",
+]
+streams = st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join) | st.lists(st.sampled_from(EVENTS), max_size=8).map(
+    b"".join
+)
 
 
 def plainly(data: bytes) -> list[tuple[str, bytes, str | None]]:
@@ -43,6 +61,7 @@ def split(pieces: list[bytes]) -> list[tuple[str, bytes, str | None]]:
 
 @given(streams, st.lists(st.integers(0, 200), max_size=6))
 @example(b"data: a\r\n\r\ndata: b\n\n", [8, 9, 10, 11])
+@example(b"data: a\n\ndata:c\n\n", [])
 @example(b"id: data: 1\n\n", [4])
 @example(b"\xef\xbb\xbfdata: a\n\n", [1, 2])
 def test_any_cut_gives_what_the_grammar_says(data: bytes, cuts: list[int]) -> None:
@@ -83,3 +102,9 @@ def test_a_long_event_in_many_reads_is_not_quadratic() -> None:
     (event,) = splitter.feed(b"\n\n")
     assert len(event.data) == 2048 * 4096
     assert time.process_time() - begun < 1
+
+
+def test_a_long_line_full_of_beginnings_is_not_quadratic() -> None:
+    """Looked through to its end from each of them, this line is read 350,000 times."""
+    line = b"data: " * 350_000
+    assert SSESplitter().feed(line + b"\nid: 1\n\n") == [Event("message", line[6:], "1")]

@@ -67,10 +67,13 @@ class ChunkJoiner:
         if self._kept:
             data, self._kept = self._kept + data, b""
         pieces: list[bytes] = []
-        at, before = self._whole_chunks(data, pieces) if self._state == "size" else 0, -1
+        at, before = 0, -1
         while at != before and self._state != "passing":
             before = at
-            at = self._content(data, at, pieces) if self._state == "content" else self._size(data, at)
+            if self._state == "content":
+                at = self._content(data, at, pieces)
+            else:
+                at = self._size(data, self._whole_chunks(data, at, pieces))
         rest = data[at:]
         if self._state == "content" and not self._left and not b"\r\n".startswith(rest[:2]):
             self._state, rest = "passing", b"\r\n" + rest  # a chunk without its end must not get one by being joined
@@ -81,9 +84,20 @@ class ChunkJoiner:
         content = b"".join(pieces)
         return b"%x\r\n%b\r\n%b" % (len(content), content, rest)
 
-    def _whole_chunks(self, data: bytes, pieces: list[bytes]) -> int:
+    def _whole_chunks(self, data: bytes, at: int, pieces: list[bytes]) -> int:
         """Take the chunks that are plain and there whole, quickly; returns where the first other one begins."""
-        at = 0
+        lines = data[at:].split(b"\r\n")  # sizes and contents in turn, unless a content has such line ends itself
+        sizes = list(map(_size_of, lines[:-2:2]))
+        if 0 in sizes:
+            del sizes[sizes.index(0) :]
+        contents = lines[1 : 2 * len(sizes) : 2]
+        if sizes == list(map(len, contents)):
+            pieces += contents
+            return at + sum(map(len, lines[: 2 * len(sizes)])) + 4 * len(sizes)
+        return self._chunk_by_chunk(data, at, pieces)
+
+    @staticmethod
+    def _chunk_by_chunk(data: bytes, at: int, pieces: list[bytes]) -> int:
         while (line := data.find(b"\r\n", at, at + 18)) > 0 and (size := _size_of(data[at:line])):
             end = line + 2 + size
             if data[end : end + 2] != b"\r\n":
