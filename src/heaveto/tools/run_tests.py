@@ -9,35 +9,38 @@
 from __future__ import annotations
 
 import shlex
-import shutil
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
 from ..causes import TestsTimedOut, in_seconds
 from ..errors import ConfigError, ToolError
 from ..scopes import time_left
+from .command_tests import INNER_SHARE, CommandTests
 from .decorator import tool
 from .interpreters import find_interpreter
 from .processes import ProcessResult, child_environment, run_process
 from .protocol import Call, Tool
-from .results import cut_middle
 from .sandbox import Sandbox, no_sandbox
 from .test_events import TestEvents
-from .test_reports import GAP_CHARS, MAX_CHARS, count_line, end_text, relative, write_report, write_stack
+from .test_reports import (
+    MAX_CHARS,
+    Progress,
+    count_line,
+    end_text,
+    last_of,
+    relative,
+    scratch_folder,
+    write_report,
+    write_stack,
+)
 
 __all__ = ["run_tests_tool"]
 
 SCRIPT = Path(__file__).with_name("project_tests.py")
-INNER_SHARE = 0.75  # of the tool's limit, for the runner
 ENDING_SECONDS = 3.0  # ending processes takes that long at most, so the tool's limit as the loop knows it is later
-PROGRESS_SECONDS = 1.0  # between two lines of progress
 MAX_OUTPUT_BYTES = 200_000  # of what the tests print, and of the events: these are read as they come
-MAX_ERROR_CHARS = 2_000  # of what a runner that could not run said
-ONLY = "{only}"
 
 HINTS = {
     "pytest": "pytest looks for functions test_* in files test_*.py and *_test.py",
@@ -58,8 +61,8 @@ def run_tests_tool(
     """The tool `run_tests`.
 
     Args:
-        command: What runs the tests instead of pytest or unittest; `{only}` in it stands for the tool's argument. From the
-            user's own settings only, never from the project's files.
+        command: What runs the tests instead of pytest or unittest, such as "go test ./..." or "npm test"; `{only}` in it
+            stands for the tool's argument. From the user's own settings only, never from the project's files.
         interpreter: The Python to run pytest or unittest with, instead of the project's own.
         seconds: The limit of one run.
         sandbox: What the tests are kept in; None keeps them in nothing.
@@ -69,7 +72,7 @@ def run_tests_tool(
     """
     kept_in = sandbox or no_sandbox()
     runner: _Runner = (
-        _PythonTests(interpreter, seconds, kept_in) if command is None else _CommandTests(_split(command), seconds, kept_in)
+        _PythonTests(interpreter, seconds, kept_in) if command is None else CommandTests(_split(command), seconds, kept_in)
     )
 
     @tool(name="run_tests", effect="idempotent", seconds=seconds + ENDING_SECONDS)
@@ -111,15 +114,6 @@ def check_only(only: str, folder: Path) -> str:
     return (inside.relative_to(folder.resolve()).as_posix() if path.startswith("/") else path) + colons + name
 
 
-@contextmanager
-def _scratch_folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="heaveto-tests-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
 class _PythonTests:
     """pytest or unittest, by way of a script of ours in the project's interpreter."""
 
@@ -131,7 +125,7 @@ class _PythonTests:
         inner = INNER_SHARE * min(self._seconds, time_left())
         events = TestEvents()
         env = child_environment({**interpreter.variables, "PYTHONDONTWRITEBYTECODE": "1"})
-        with _scratch_folder() as scratch:
+        with scratch_folder() as scratch:
             argv = [interpreter.path, str(SCRIPT), str(time.monotonic() + inner), str(scratch), only]
             try:
                 with self._sandbox.keeping(argv, call.folder, call.folder, writable=[scratch]) as (kept, extra):
@@ -143,15 +137,13 @@ class _PythonTests:
         return conclude(events, result, call.folder, inner, only)
 
     async def _run(self, argv: list[str], env: Mapping[str, str], call: Call, events: TestEvents) -> ProcessResult:
-        said = time.monotonic()
+        progress = Progress(call.progress)
 
         def follow(stream: Literal["stdout", "stderr"], chunk: bytes) -> None:
-            nonlocal said
             if stream == "stdout":
                 events.feed(chunk)
-            if events.total and time.monotonic() - said >= PROGRESS_SECONDS:
-                said = time.monotonic()
-                call.progress(f"{events.passed} passed, {events.failed} failed")
+            if events.total:
+                progress.tell(f"{events.passed} passed, {events.failed} failed")
 
         late = TestsTimedOut(self._seconds)
         return await run_process(
@@ -176,7 +168,7 @@ def conclude(events: TestEvents, result: ProcessResult, folder: Path, inner: flo
     if events.status is None:
         if not events.under_way:
             raise ToolError(_could_not_run(result, folder))
-        output = _last(relative(result.stderr, folder))
+        output = last_of(relative(result.stderr, folder))
         events.end_abruptly(f"the test process ended here: {end_text(result)}\n{output}")
     elif not events.total:
         none_found = events.status in (0, 5)
@@ -185,7 +177,9 @@ def conclude(events: TestEvents, result: ProcessResult, folder: Path, inner: flo
     if events.failures:
         return f"{head}\n\n{write_report(events.failures.items(), folder, MAX_CHARS - len(head) - 2)}"
     if events.status:  # such as a coverage limit that was not reached
-        return f"{head}\n\n{events.runner} ended with exit status {events.status}\n{_last(relative(result.stderr, folder))}"
+        return (
+            f"{head}\n\n{events.runner} ended with exit status {events.status}\n{last_of(relative(result.stderr, folder))}"
+        )
     return head
 
 
@@ -207,44 +201,4 @@ def _no_tests(runner: str, only: str) -> str:
 
 
 def _could_not_run(result: ProcessResult, folder: Path) -> str:
-    return f"the tests could not be run ({end_text(result)})\n{_last(relative(result.stderr, folder))}".rstrip()
-
-
-def _last(text: str) -> str:
-    return cut_middle(text.strip(), MAX_ERROR_CHARS)
-
-
-class _CommandTests:
-    """A command of the user's, which is judged by its exit status."""
-
-    def __init__(self, argv: list[str], seconds: float, sandbox: Sandbox) -> None:
-        self._argv, self._seconds, self._sandbox = argv, seconds, sandbox
-
-    async def run(self, call: Call, only: str) -> str:
-        if only and not any(ONLY in each for each in self._argv):
-            raise ToolError("the configured test command runs all tests; call run_tests without only")
-        argv = [each.replace(ONLY, only) for each in self._argv if only or each != ONLY]
-        late = TestsTimedOut(self._seconds)
-        with _scratch_folder() as scratch:
-            fresh = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONPYCACHEPREFIX": str(scratch)}
-            env = child_environment(find_interpreter(call.folder).variables | fresh)
-            with self._sandbox.keeping(argv, call.folder, call.folder, writable=[scratch]) as (kept, extra):
-                result = await run_process(
-                    kept,
-                    folder=call.folder,
-                    env={**env, **extra},
-                    seconds=self._seconds,
-                    cause=late,
-                    max_bytes=MAX_OUTPUT_BYTES,
-                )
-        return _judge(shlex.join(argv), result, call.folder)
-
-
-def _judge(command: str, result: ProcessResult, folder: Path) -> str:
-    if result.exit_code == 0:
-        return f"tests passed: {command} ended with exit status 0"
-    if not result.stdout.strip():
-        raise ToolError(_last(relative(result.stderr, folder)) or f"the test command said nothing: {end_text(result)}")
-    head = f"tests failed: {command} ended with {end_text(result)}"
-    output = "\n".join(relative(each, folder).strip() for each in (result.stdout, result.stderr))
-    return f"{head}\n\n{cut_middle(output.strip(), MAX_CHARS - len(head) - GAP_CHARS)}"
+    return f"the tests could not be run ({end_text(result)})\n{last_of(relative(result.stderr, folder))}".rstrip()

@@ -1,4 +1,4 @@
-"""What the model reads of a test run. Pure: what happened in, text out.
+"""What the model reads of a test run: what happened in, text out.
 
 The most useful comes first: which tests failed, and of each failure the assertion, the innermost frame, then the project's
 own frames. What there is no room for is dropped in the opposite order.
@@ -7,21 +7,38 @@ own frames. What there is no room for is dropped in the opposite order.
 from __future__ import annotations
 
 import re
+import shutil
 import signal
-from collections.abc import Iterable
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 from .processes import ProcessResult
 from .results import cut_middle
-from .test_events import TestEvents
 
-__all__ = ["count_line", "end_text", "write_report", "write_stack"]
+__all__ = [
+    "GAP_CHARS",
+    "MAX_CHARS",
+    "Progress",
+    "count_line",
+    "end_text",
+    "last_of",
+    "relative",
+    "scratch_folder",
+    "write_report",
+    "write_stack",
+]
 
 MAX_CHARS = 6_000  # of a report: some 1,500 tokens, which is a few failures in full
 MAX_ID_CHARS = 2_000  # of these, for the names of the failed tests
 MAX_NAME_CHARS = 300  # of one test: parameters may be long texts
 USEFUL_CHARS = 700  # a failure shown with less than this says too little; its name alone is better
 MAX_STACK_FRAMES = 8
+MAX_ERROR_CHARS = 2_000  # of what a runner that could not run said
+PROGRESS_SECONDS = 1.0  # between two lines of progress
 GAP_CHARS = 60  # the line that says what was cut from a text
 
 _FRAME = re.compile(r'^(?:  File ".*", line \d+|\S.*:\d+: in )', re.MULTILINE)
@@ -29,7 +46,50 @@ _LIBRARY = re.compile(r'^(?:  File "[/<]|[/<]|  File "[^"]*site-packages/|\S*sit
 _STACK_FRAME = re.compile(r'  File "(?P<path>.*)", line (?P<line>\d+) in (?P<function>.*)')
 
 
-def count_line(events: TestEvents) -> str:
+class Counts(Protocol):
+    """How many tests came to what, and the runner's exit status, where it is known."""
+
+    @property
+    def passed(self) -> int: ...
+
+    @property
+    def failed(self) -> int: ...
+
+    @property
+    def skipped(self) -> int: ...
+
+    @property
+    def status(self) -> int | None: ...
+
+
+class Progress:
+    """Lines for whoever watches, not more than one a second."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        self._tell, self._said = tell, time.monotonic()
+
+    def tell(self, text: str) -> None:
+        if time.monotonic() - self._said >= PROGRESS_SECONDS:
+            self._said = time.monotonic()
+            self._tell(text)
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A block with a fresh folder for what a runner would keep."""
+    folder = Path(tempfile.mkdtemp(prefix="heaveto-tests-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def last_of(text: str) -> str:
+    """What a runner that could not run said, within bounds."""
+    return cut_middle(text.strip(), MAX_ERROR_CHARS)
+
+
+def count_line(events: Counts) -> str:
     """Such as "tests failed: 1 failed, 12 passed, 2 skipped"."""
     skipped = f", {events.skipped} skipped" if events.skipped else ""
     if events.failed or events.status not in (0, None):
