@@ -8,6 +8,7 @@ import json
 import pickle
 import types
 import typing
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from heaveto import causes, errors
+from heaveto import causes, errors, why
 from heaveto.causes import (
     CallTimeout,
     Cancelled,
@@ -243,3 +244,30 @@ def test_a_cycle_of_causes_is_written_down_once() -> None:
     other.__cause__ = None
     error.__cause__ = error
     assert "cause" not in to_data(error)
+
+
+def nested(depth: int) -> BaseException:
+    error: Exception = ValueError("innermost")
+    for _ in range(depth):
+        error = ExceptionGroup("group", [error])
+    return error
+
+
+def chained(depth: int) -> BaseException:
+    error = ValueError("innermost")
+    for number in range(depth):
+        outer = ValueError(f"error {number}")
+        outer.__cause__, error = error, outer
+    return error
+
+
+@pytest.mark.parametrize("make", [nested, chained])
+def test_what_lies_too_deep_is_left_out_and_said_to_be(make: Callable[[int], BaseException]) -> None:
+    whole, cut = json.dumps(to_data(make(50))), json.dumps(to_data(make(3_000)))
+    assert ("innermost" in whole, "too deep" in whole) == (True, False)
+    assert ("innermost" in cut, "too deep" in cut) == (False, True)
+    assert why(make(3_000)).startswith("unexpected error: ValueError: ")
+
+
+def test_a_text_of_megabytes_is_cut() -> None:
+    assert len(json.dumps(to_data(ValueError("x" * 10_000_000)))) < 60_000

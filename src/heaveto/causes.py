@@ -50,6 +50,8 @@ __all__ = [
 Data: TypeAlias = dict[str, Any]
 
 WORTH_RETRYING = "worth retrying"
+DEEPEST = 100  # causes and groups around one another, of which data tell
+LONGEST_TEXT = 20_000  # characters, of an error's text in data; whole replies end up in some
 
 _by_code: dict[str, type[Described]] = {}
 
@@ -317,13 +319,16 @@ def _text(field: Any) -> str:
 
 
 def to_data(error: BaseException) -> Data:
-    """The exception as plain data, for the journal, the page and `--json`: code, fields, text, and what caused it."""
-    return _to_data(error, set())
+    """The exception as plain data, for the journal, the page and `--json`: code, fields, text, and what caused it.
+
+    What lies deeper than a hundred causes or groups is left out, and said to be.
+    """
+    return _to_data(error, frozenset())
 
 
-def _to_data(error: BaseException, above: set[int]) -> Data:
+def _to_data(error: BaseException, above: frozenset[int]) -> Data:
     above = above | {id(error)}  # somebody's `raise error from error` must not send us round for ever
-    text = text_of(error)
+    text = _shortened(text_of(error))
     data: Data = {"code": "foreign", "text": text}
     if isinstance(error, Described):
         data |= {"code": error.code, "fields": [_field_to_data(field) for field in error.args]}
@@ -332,11 +337,21 @@ def _to_data(error: BaseException, above: set[int]) -> Data:
         data["text"] = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if notes := getattr(error, "__notes__", None):
         data["notes"] = list(notes)
-    if isinstance(error, BaseExceptionGroup):
-        data["errors"] = [_to_data(each, above) for each in error.exceptions]
-    if error.__cause__ is not None and id(error.__cause__) not in above:
-        data["cause"] = _to_data(error.__cause__, above)
+    members = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+    cause = error.__cause__ if error.__cause__ is not None and id(error.__cause__) not in above else None
+    if len(above) >= DEEPEST and (members or cause):
+        data["notes"] = [*data.get("notes", ()), "what lies behind it is too deep to be told"]
+        return data
+    if members:
+        data["errors"] = [_to_data(each, above) for each in members]
+    if cause:
+        data["cause"] = _to_data(cause, above)
     return data
+
+
+def _shortened(text: str) -> str:
+    left_out = len(text) - LONGEST_TEXT
+    return text if left_out <= 0 else f"{text[:LONGEST_TEXT]}... ({left_out:,} more characters)"
 
 
 def from_data(data: Mapping[str, Any]) -> Described:

@@ -51,7 +51,14 @@ def test_when_there_is_no_further_attempt(
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"attempts": 0}, {"attempts": math.nan}, {"base_seconds": -1}, {"cap_seconds": math.nan}, {"attempt_seconds": -0.1}],
+    [
+        {"attempts": 0},
+        {"attempts": math.nan},
+        {"base_seconds": -1},
+        {"cap_seconds": math.nan},
+        {"cap_seconds": math.inf},
+        {"attempt_seconds": -0.1},
+    ],
 )
 def test_a_policy_that_makes_no_sense_is_refused(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigError):

@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from heaveto.causes import Cancelled, Shutdown
-from heaveto.errors import RunNotFound
+from heaveto.errors import ConfigError, RunNotFound
 from heaveto.journal import MemoryStore, SqliteStore
 from heaveto.runs import Agent, read_records, stop_run
 from heaveto.testing.clocks import FakeClock
@@ -56,6 +56,11 @@ async def test_nobody_hears_what_was_asked_of_an_earlier_driver() -> None:
         again.cancel(Cancelled("enough"))
     with pytest.raises(RunNotFound):
         await stop_run(store, "nobody")
+
+
+async def test_a_cause_that_nobody_would_read_is_refused() -> None:
+    with pytest.raises(ConfigError, match="at most 10,000"):
+        await stop_run(MemoryStore(), "run", Cancelled("x" * 20_000))
 
 
 async def test_it_goes_through_a_file(tmp_path: Path) -> None:

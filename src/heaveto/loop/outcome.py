@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from ..causes import (
+    DEEPEST,
     WORTH_RETRYING,
     AttemptTimeout,
     CallTimeout,
@@ -228,7 +229,7 @@ def _path(error: BaseException) -> str:
     """Somebody else's error, and what it was raised from as far as that says something new."""
     path, seen = "", set[int]()
     each: BaseException | None = error
-    while each is not None and id(each) not in seen:
+    while each is not None and id(each) not in seen and len(seen) < DEEPEST:
         seen.add(id(each))
         said = text_of(each)
         if not path or said not in path:
@@ -257,13 +258,13 @@ def _may_pass(error: BaseException) -> bool:
 
 def branches(error: BaseException | None) -> Iterator[BaseException]:
     """The error, or the members of a group of errors; not their causes, which did not end the run."""
-    if error is None:
-        return
-    if isinstance(error, BaseExceptionGroup):
-        for each in error.exceptions:
-            yield from branches(each)
-    else:
-        yield error
+    pending = [] if error is None else [error]
+    while pending:  # no recursion: groups may lie deeper in one another than Python calls may
+        each = pending.pop()
+        if isinstance(each, BaseExceptionGroup):
+            pending.extend(reversed(each.exceptions))
+        else:
+            yield each
 
 
 def exit_status_of(error: BaseException | None) -> int:

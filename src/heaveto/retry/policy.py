@@ -37,6 +37,9 @@ class RetryPolicy:
     def __post_init__(self) -> None:
         if not self.attempts >= 1:  # NaN is not either, and would be no end
             raise ConfigError(f"attempts must be 1 or more, not {self.attempts}")
+        for name in ("base_seconds", "cap_seconds"):
+            if getattr(self, name) == math.inf:  # times a jitter of 0 it is no number
+                raise ConfigError(f"{name} must be a number of seconds, not {math.inf}")
         for name in ("base_seconds", "cap_seconds", "attempt_seconds", "max_wait_seconds"):
             seconds = getattr(self, name)
             if seconds is not None and not seconds >= 0:  # NaN is not either

@@ -7,12 +7,13 @@ import json
 import anyio
 
 from ..causes import Cancelled, Stop, from_data, to_data
-from ..errors import JournalError
+from ..errors import ConfigError, JournalError
 from ..journal import Store
 from .run import Run
 
 __all__ = ["listen", "stop_run"]
 
+MOST_CHARACTERS = 10_000  # of a cause that is handed over
 LOOK_SECONDS = 1.0  # between two looks; one costs a tenth of a millisecond
 
 
@@ -26,9 +27,13 @@ async def stop_run(store: Store, run_id: str, cause: Stop | None = None) -> str 
 
     Raises:
         RunNotFound: There is no such run.
+        ConfigError: The cause is longer than a person reads.
     """
+    data = json.dumps(to_data(cause or Cancelled()))
+    if len(data) > MOST_CHARACTERS:
+        raise ConfigError(f"the cause has {len(data):,} characters", f"give at most {MOST_CHARACTERS:,}")
     run_id = await store.find(run_id)
-    asked = await store.ask_stop(run_id, json.dumps(to_data(cause or Cancelled())).encode())
+    asked = await store.ask_stop(run_id, data.encode())
     return run_id if asked else None
 
 
