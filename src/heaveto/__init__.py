@@ -16,22 +16,22 @@ if TYPE_CHECKING:
     from .errors import AgentError, OutcomeUnknown, ToolError, ToolFatal, Waiting, find
     from .journal import MemoryStore, open_store
     from .loop import Budget, Event, Outcome, Report, why
-    from .messages import File, Image, Limits
+    from .messages import File, Image, Limits, Sampling
     from .retry import RetryPolicy
     from .runs import Agent, Result, Run, main
     from .scopes import Scope, Slots, current_cause, deadline, finish, tasks, time_left
-    from .tools import Call, Check, current_call, tool
+    from .tools import Call, Check, Output, current_call, tool
 
 _HOMES = {
     "causes": ("Cancelled", "ClientGone", "DeadlinePassed", "Interrupted", "Shutdown", "Stop"),
     "errors": ("AgentError", "OutcomeUnknown", "ToolError", "ToolFatal", "Waiting", "find"),
     "journal": ("MemoryStore", "open_store"),
     "loop": ("Budget", "Event", "Outcome", "Report", "why"),
-    "messages": ("File", "Image", "Limits"),
+    "messages": ("File", "Image", "Limits", "Sampling"),
     "retry": ("RetryPolicy",),
     "runs": ("Agent", "Result", "Run", "main"),
     "scopes": ("Scope", "Slots", "current_cause", "deadline", "finish", "tasks", "time_left"),
-    "tools": ("Call", "Check", "current_call", "tool"),
+    "tools": ("Call", "Check", "Output", "current_call", "tool"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
@@ -52,10 +52,12 @@ __all__ = [
     "MemoryStore",
     "Outcome",
     "OutcomeUnknown",
+    "Output",
     "Report",
     "Result",
     "RetryPolicy",
     "Run",
+    "Sampling",
     "Scope",
     "Shutdown",
     "Slots",

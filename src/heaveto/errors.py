@@ -6,7 +6,7 @@
         RunDeadline(seconds, setting), which is a stop too
       BadReply                     the model's reply cannot be used as it is
         BadToolCall  OutputTruncated  OutputFiltered  Refused  ProviderFailed  IncompleteStream  EmptyReply
-        NoFinalAnswer
+        NoFinalAnswer > WrongAnswer
       Waiting                      the run waits for a person
         ApprovalNeeded(tool, call_id)  OutcomeUnknown(tool, call_id, why)
       APIError(provider, status, message, retry_after, should_retry)
@@ -17,7 +17,7 @@
       ToolFatal(tool, problem)     a tool that cannot run at all: the run stops
       ToolError(text)              the model reads it and goes on
         UnknownTool(name, known, shape)  BadArguments(tool, problem, shape)  ToolCrashed(tool, type_name, text)
-        Denied(tool, reason)
+        Denied(tool, reason)  BadAnswer(problem, shape, tool)
       ConfigError(problem, remedy) the command, a setting or an argument is wrong: nothing was begun
       JournalError(problem)        the journal cannot be used
         RunNotFound(run_id)  RunTaken(run_id, owner)  Fenced(run_id)  JournalNewer(found, known)
@@ -41,6 +41,7 @@ __all__ = [
     "APIError",
     "AgentError",
     "ApprovalNeeded",
+    "BadAnswer",
     "BadArguments",
     "BadReply",
     "BadToolCall",
@@ -76,6 +77,7 @@ __all__ = [
     "TransportFailed",
     "UnknownTool",
     "Waiting",
+    "WrongAnswer",
     "find",
     "walk",
 ]
@@ -291,10 +293,18 @@ class EmptyReply(BadReply):
 
 
 class NoFinalAnswer(BadReply):
-    """The model stopped without calling the tool that takes its answer."""
+    """The model gave no answer in the form that was asked for, however often it was told to."""
 
     code = "no_final_answer"
     what = "the run ended without a final answer"
+    advice = "resume it to let the model try again"
+
+
+class WrongAnswer(NoFinalAnswer):
+    """The model's answer did not fit, however often it was told what was wrong; `detail` is the last problem."""
+
+    code = "wrong_answer"
+    what = "the run ended without an answer that fits"
 
 
 # --- waiting for a person -------------------------------------------------------------------------------------------
@@ -565,6 +575,28 @@ class BadArguments(ToolError):
     def __str__(self) -> str:
         text = f"bad arguments for {self.tool}: {self.problem}"
         return f"{text}; send JSON like {self.shape}" if self.shape else text
+
+
+class BadAnswer(ToolError):
+    """The model's answer does not fit the form that was asked for.
+
+    Args:
+        problem: What is wrong, in stable words; empty where it gave none, but wrote text.
+        shape: What a right answer looks like, as JSON.
+        tool: The tool that takes it; empty where the model writes it as text.
+    """
+
+    code = "bad_answer"
+
+    def __init__(self, problem: str, shape: str = "", tool: str = "") -> None:
+        self.problem, self.shape, self.tool = problem, shape, tool
+        super().__init__(problem)
+        self.args = (problem, shape, tool)
+
+    def __str__(self) -> str:
+        text = f"the answer does not fit: {self.problem}" if self.problem else "that is no final answer"
+        way = f"call {self.tool} with JSON" if self.tool else "answer with nothing but JSON"
+        return f"{text}; {way} like {self.shape}" if self.shape else text
 
 
 class ToolCrashed(ToolError):

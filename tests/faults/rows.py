@@ -236,6 +236,7 @@ _TOOLS = [
             **goes_on("send tool_error", ("MCP",), asked=("raw__echo", "{}")),
         },
     ),
+    Row("BadAnswer", errors.BadAnswer, goes_on("send tool_error", RAISING, raised=errors.BadAnswer("no city", "{}"))),
     Row("ToolCrashed", errors.ToolCrashed, goes_on("send crashed", ("approval", *RAISING), raised=KeyError("subject"))),
     Row(
         "Denied",

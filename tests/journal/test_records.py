@@ -15,6 +15,7 @@ from heaveto.errors import JournalDamaged, JournalNewer
 from heaveto.journal import records
 from heaveto.journal.records import (
     FORMAT,
+    AnswerRejected,
     CallSpent,
     DriveStarted,
     LimitNear,
@@ -36,7 +37,7 @@ from heaveto.journal.records import (
     decode_record,
     encode_record,
 )
-from heaveto.messages import AssistantMessage, Ending, Finish, Limits, Spend, ToolCall, Usage
+from heaveto.messages import AssistantMessage, Ending, Finish, Limits, Sampling, Spend, ToolCall, Usage
 
 RECORDS: tuple[type[Any], ...] = typing.get_args(Record)
 
@@ -72,6 +73,7 @@ spend = st.builds(Spend, calls=counts, input_tokens=counts, cost_usd=usd, unpric
 calls = st.lists(st.builds(ToolCall, text, text, text), max_size=3).map(tuple)
 messages = st.builds(AssistantMessage, text, calls, text, facts)
 endings = st.sampled_from(typing.get_args(Ending))
+samplings = st.builds(Sampling, temperature=st.none() | st.floats(0, 2), stop=st.lists(text.filter(bool), max_size=2))
 
 undone = st.lists(st.builds(UndoneFile, path=text, before=st.none() | text, after=st.none() | text), max_size=3).map(tuple)
 
@@ -87,8 +89,17 @@ STRATEGIES: dict[type[Any], st.SearchStrategy[Any]] = {
         limits=limits,
         on_unknown=st.sampled_from(["wait", "tell_model"]),
         settings=facts,
+        sampling=samplings,
+        answer=text,
     ),
-    DriveStarted: st.builds(DriveStarted, epoch=counts, model=text, resumed=st.booleans()),
+    DriveStarted: st.builds(
+        DriveStarted,
+        epoch=counts,
+        model=text,
+        resumed=st.booleans(),
+        sampling=st.none() | samplings,
+        answer=st.none() | text,
+    ),
     Said: st.builds(Said, content=text),
     LimitsChanged: st.builds(LimitsChanged, limits=limits),
     LimitNear: st.builds(
@@ -104,6 +115,7 @@ STRATEGIES: dict[type[Any], st.SearchStrategy[Any]] = {
         model=text,
         reply_id=text,
     ),
+    AnswerRejected: st.builds(AnswerRejected, turn=counts, content=text, problem=text),
     Retried: st.builds(
         Retried, turn=counts, attempt=counts, of=counts, wait_seconds=seconds, error=facts, usage=st.none() | usage
     ),
@@ -122,7 +134,14 @@ STRATEGIES: dict[type[Any], st.SearchStrategy[Any]] = {
         ToolStarted, call_id=text, name=text, effect=st.sampled_from(["idempotent", "write"]), key=text, facts=facts
     ),
     ToolFinished: st.builds(
-        ToolFinished, call_id=text, name=text, ending=endings, content=text, seconds=seconds, error=st.none() | facts
+        ToolFinished,
+        call_id=text,
+        name=text,
+        ending=endings,
+        content=text,
+        seconds=seconds,
+        error=st.none() | facts,
+        is_answer=st.booleans(),
     ),
     ToolResolved: st.builds(
         ToolResolved,
@@ -201,6 +220,7 @@ def test_the_type_in_the_json_is_the_name_that_people_see() -> None:
         "limits.changed",
         "limit.near",
         "reply",
+        "answer.rejected",
         "retry",
         "call.spent",
         "tool.approved",

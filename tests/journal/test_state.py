@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from heaveto.errors import JournalDamaged
 from heaveto.journal.records import (
+    AnswerRejected,
     CallSpent,
     DriveStarted,
     LimitsChanged,
@@ -138,6 +139,9 @@ def test_a_call_takes_the_steps_of_the_table_and_no_other(before: CallState, ste
             assert entry_after(*WAY_TO[before], record).state == after
 
 
+GIVEN = msgspec.structs.replace(finished("a1"), is_answer=True)
+
+
 @pytest.mark.parametrize(("before", "step"), list(itertools.product(get_args(RunPhase), get_args(RunStep))))
 def test_a_run_takes_the_steps_of_the_table_and_no_other(before: RunPhase, step: RunStep) -> None:
     way: dict[RunPhase, list[Record]] = {"calling": [], "answering": [replied(1, "a")], "answered": [replied(1)]}
@@ -147,6 +151,8 @@ def test_a_run_takes_the_steps_of_the_table_and_no_other(before: RunPhase, step:
         "answers": replied(2),
         "said": Said(content="x"),
         "all_settled": finished("a1"),
+        "given": GIVEN,
+        "rejected": AnswerRejected(turn=1, content="no", problem="it does not fit"),
     }
     state = fold([STARTED, *way[before]])
     assert state.phase == before
@@ -339,6 +345,29 @@ def test_equal_calls_beside_each_other_have_keys_of_their_own() -> None:
     assert state.idempotency_key(state.open_calls["y"].call) == keys[1], "it does not change while its neighbours end"
 
 
+# --- the answer -----------------------------------------------------------------------------------------------------
+
+
+def test_what_does_not_fit_is_told_to_the_model_and_is_no_answer_any_more() -> None:
+    state = fold([STARTED, replied(1), AnswerRejected(turn=1, content="no: x", problem="x")])
+    assert (state.answer, state.rejections, state.rejected_for) == (None, 1, "x")
+    assert list(state.transcript)[-1] == UserMessage("no: x")
+    state.apply(DriveStarted(epoch=2))
+    assert state.rejections == 0, "who resumes it wants another try"
+
+
+def test_a_call_that_gives_the_answer_does_so_when_all_beside_it_are_settled() -> None:
+    state = fold([STARTED, replied(1, "a", "b"), GIVEN])
+    assert (state.answer, state.phase) == (None, "answering")
+    state.apply(finished("b1"))
+    assert (state.answer, state.phase) == (replied(1, "a").message.tool_calls[0].arguments, "answered")
+
+
+def test_what_was_said_while_calls_were_open_comes_before_their_answer() -> None:
+    state = fold([STARTED, replied(1, "a"), Said(content="wait"), GIVEN])
+    assert (state.answer, state.phase) == (None, "calling")
+
+
 # --- any journal ----------------------------------------------------------------------------------------------------
 
 
@@ -374,13 +403,14 @@ def may_follow(state: RunState) -> list[Record]:
         replied(turn, "a"),
         replied(turn, "a", "b", "c"),
         replied(turn, "a", finish="truncated"),
+        AnswerRejected(turn=state.turns, content="no"),
     ]
     of_calls = [
         _for(entry, record)
         for entry in state.open_calls.values()
         for step, made in STEPS.items()
         if (entry.state, step) in CALL_TRANSITIONS
-        for record in made
+        for record in (*made, *([GIVEN] if step == "result" else []))
     ]
     return [record for record in (*of_the_run, *of_calls) if fits(state, record)]
 

@@ -32,6 +32,7 @@ from heaveto.errors import (
     AgentError,
     APIError,
     ApprovalNeeded,
+    BadAnswer,
     BadArguments,
     BadReply,
     BadToolCall,
@@ -67,6 +68,7 @@ from heaveto.errors import (
     TransportFailed,
     UnknownTool,
     Waiting,
+    WrongAnswer,
 )
 from heaveto.journal.records import RunStarted, decode_record, encode_record
 from heaveto.journal.state import RunState
@@ -126,7 +128,12 @@ WAYS: list[tuple[BaseException, OutcomeKind, str]] = [
     (ProviderFailed(), "gave_up", "the provider failed partway through the reply: worth retrying"),
     (IncompleteStream(), "gave_up", "the stream ended before the reply did: worth retrying"),
     (EmptyReply(), "gave_up", f"the reply was empty: {LATER}"),
-    (NoFinalAnswer(), "failed", "the run ended without a final answer"),
+    (NoFinalAnswer(), "failed", "the run ended without a final answer: resume it to let the model try again"),
+    (
+        WrongAnswer('missing field "city" (wrong once)'),
+        "failed",
+        'the run ended without an answer that fits: missing field "city" (wrong once): resume it to let the model try again',
+    ),
     # a person
     (Waiting("for you"), "waiting", "for you"),
     (ApprovalNeeded("pay", "c1"), "waiting", "pay (c1) needs an approval: approve or deny the call, then resume"),
@@ -173,6 +180,7 @@ WAYS: list[tuple[BaseException, OutcomeKind, str]] = [
     # tools
     (ToolFatal("git", "no such folder"), "failed", "git: no such folder"),
     (ToolError("no such file"), "failed", "no such file"),
+    (BadAnswer("", "{}"), "failed", "that is no final answer; answer with nothing but JSON like {}"),
     (UnknownTool("lok", ["look"]), "failed", 'no tool named "lok"; did you mean look? the tools are look'),
     (BadArguments("look", "bad JSON"), "failed", "bad arguments for look: bad JSON"),
     (

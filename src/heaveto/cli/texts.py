@@ -6,6 +6,7 @@ import json
 import unicodedata
 
 from ..journal.records import (
+    AnswerRejected,
     DriveStarted,
     LimitName,
     LimitNear,
@@ -66,6 +67,8 @@ def event_line(body: Body) -> str | None:
         case Retried():
             after = f"after {seconds_text(body.wait_seconds)}" if body.wait_seconds else "now"
             return f"  retry {body.attempt + 1} of {body.of} {after}: {clip(body.error['text'])}"
+        case AnswerRejected():
+            return f"  the answer was not taken: {clip(body.problem or 'the model wrote text instead')}"
         case LimitNear():
             return f"  {body.percent} % of a limit used: {_of_limit(body)} ({body.setting})"
         case _:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from ..errors import ApprovalNeeded
 from ..journal.records import (
+    AnswerRejected,
     CallSpent,
     DriveStarted,
     LimitNear,
@@ -48,7 +49,7 @@ def record_lines(record: Record) -> Iterator[str]:
             yield from _indented(record.content, "said: ")
         case LimitsChanged():
             yield f"limits changed: {limits_text(record.limits)}"
-        case LimitNear():
+        case LimitNear() | AnswerRejected():
             yield str(event_line(record))
         case Replied():
             yield from _reply_lines(record)

@@ -14,11 +14,12 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from ..errors import JournalDamaged, JournalNewer
-from ..messages import AssistantMessage, Ending, Finish, Limits, Part, Spend, Usage
+from ..messages import AssistantMessage, Ending, Finish, Limits, Part, Sampling, Spend, Usage
 
 __all__ = [
     "FORMAT",
     "SEAL_CHARS",
+    "AnswerRejected",
     "CallSpent",
     "DriveStarted",
     "LimitNear",
@@ -52,7 +53,8 @@ Rung: TypeAlias = Literal["not begun", "read", "idempotent", "key", "check", "un
 
 class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="run.started"):
     """A run began. `settings` is what the starter wants back at a resume (the command keeps its flags there); `parts` is
-    the task with its images and files, empty where it has none; `forked_from` is the run and the turn that it goes on from.
+    the task with its images and files, empty where it has none; `forked_from` is the run and the turn that it goes on from;
+    `sampling` is how the model shall write, and `answer` the name and a hash of the schema that the answer has to fit.
 
     All fields are written, defaults too: a later version's `format` is another one.
     """
@@ -69,14 +71,19 @@ class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
     settings: dict[str, Any] = {}
     parts: tuple[Part, ...] = ()
     forked_from: str = ""
+    sampling: Sampling = Sampling()
+    answer: str = ""
 
 
 class DriveStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="drive.started"):
-    """A process began to drive the run: the first time, or after a stop."""
+    """A process began to drive the run: the first time, or after a stop. `sampling` and `answer` as in `RunStarted`, where a
+    resume has others."""
 
     epoch: int
     model: str = ""
     resumed: bool = False
+    sampling: Sampling | None = None
+    answer: str | None = None
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="said"):
@@ -130,6 +137,19 @@ class Replied(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
     usage: Usage = Usage()
     model: str = ""
     reply_id: str = ""
+
+
+class AnswerRejected(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="answer.rejected"):
+    """What the model wrote was no answer that fits, and it was told so.
+
+    Attributes:
+        content: What the model reads.
+        problem: What was wrong; empty where it wrote text and no answer.
+    """
+
+    turn: int
+    content: str
+    problem: str = ""
 
 
 class Retried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="retry"):
@@ -197,6 +217,7 @@ class ToolFinished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     Attributes:
         abandoned: What did not heed the stop and was left to itself: "thread send", "task fetch".
+        is_answer: Whether the call gave the run's answer.
     """
 
     call_id: str
@@ -207,6 +228,7 @@ class ToolFinished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     error: dict[str, Any] | None = None
     abandoned: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
+    is_answer: bool = False
 
 
 class ToolResolved(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool.resolved"):
@@ -301,6 +323,7 @@ Record: TypeAlias = (
     | LimitsChanged
     | LimitNear
     | Replied
+    | AnswerRejected
     | Retried
     | CallSpent
     | ToolApproved

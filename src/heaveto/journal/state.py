@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from ..errors import JournalDamaged, OutcomeUnknown
+from ..errors import BadAnswer, JournalDamaged, OutcomeUnknown
 from ..messages import (
     Ending,
     Limits,
@@ -24,6 +24,7 @@ from ..messages import (
     UserMessage,
 )
 from .records import (
+    AnswerRejected,
     CallSpent,
     DriveStarted,
     LimitNear,
@@ -69,6 +70,7 @@ class CallEntry:
         first_at: When it first began, in seconds since 1970; 0 where nobody noted it.
         unknown_results: How often it ran and could not say whether it did something.
         approval: What a person said of exactly this call, beforehand.
+        is_answer: Whether it gave the run's answer.
     """
 
     call: ToolCall
@@ -80,6 +82,7 @@ class CallEntry:
     why_in_doubt: str = ""
     first_at: float = 0.0
     unknown_results: int = 0
+    is_answer: bool = False
     identity: str = field(init=False)
 
     @property
@@ -107,6 +110,9 @@ class RunState:
         spend_by: The parts of `spend`: calls that were answered, attempts that were retried, calls that were cut or failed.
         reported_tokens: The tokens of the transcript as the API last counted them, its own reply included; 0 before it did.
         reported_messages: How many messages those were.
+        answer: What the model gave for its answer: its text, or the JSON of the call that gave it.
+        rejections: How often since the drive began, or something was said, it was told that its answer is none.
+        rejected_for: What was wrong the last time; empty where it wrote text and no answer.
         warned: The warnings of limits that there have been.
         finished: How the last drive ended; None while one is under way, or when it was killed.
         abandoned: What did not heed a stop and was left to itself, as "thread send (call id)".
@@ -133,6 +139,8 @@ class RunState:
     rungs: dict[Rung, int] = field(default_factory=dict)
     said_meanwhile: list[UserMessage] = field(default_factory=list)
     answer: str | None = None
+    rejections: int = 0
+    rejected_for: str = ""
     finished: RunFinished | None = None
     abandoned: list[str] = field(default_factory=list)
     undoing: bool = False
@@ -163,13 +171,15 @@ class RunState:
         self._move(record)
         match record:
             case DriveStarted():
-                self.epoch, self.finished, self.undone = record.epoch, None, ()
+                self.epoch, self.finished, self.undone, self.rejections = record.epoch, None, (), 0
             case Said():
                 self._take_said(UserMessage(record.content, record.parts))
             case LimitsChanged():
                 self.limits = record.limits
             case Replied():
                 self._take_reply(record)
+            case AnswerRejected():
+                self._take_rejection(record)
             case Retried():
                 if record.usage:
                     self._spend(record.usage, "retries")
@@ -221,7 +231,7 @@ class RunState:
         return [entry for entry in self.open_calls.values() if entry.state == "asked"]
 
     def _take_said(self, message: UserMessage) -> None:
-        self.answer = None
+        self.answer, self.rejections = None, 0
         if self.open_calls:  # between a call and its answer no API takes a message
             self.said_meanwhile.append(message)
         else:
@@ -240,6 +250,11 @@ class RunState:
         if not self.open_calls:
             self.answer = record.message.content
 
+    def _take_rejection(self, record: AnswerRejected) -> None:
+        self.answer = None
+        self.rejections, self.rejected_for = self.rejections + 1, record.problem
+        self.transcript.append(UserMessage(record.content))
+
     def _spend(self, usage: Usage, by: SpentBy) -> None:
         self.spend = self.spend + usage
         self.spend_by[by] = self.spend_by.get(by, Spend()) + usage
@@ -248,6 +263,9 @@ class RunState:
         entry = self._step(record)
         entry.answer = ToolMessage(record.call_id, record.name, record.content, record.ending, record.parts)
         entry.unknown_results += record.ending == "unknown"
+        entry.is_answer = record.is_answer
+        if record.error and record.error.get("code") == BadAnswer.code:
+            self.rejections, self.rejected_for = self.rejections + 1, str(record.error["fields"][0])
         self.abandoned += [f"{what} ({record.call_id})" for what in record.abandoned]
         if entry.state == "in_doubt":
             entry.why_in_doubt = _why_in_doubt(record)
@@ -304,12 +322,14 @@ class RunState:
         entries = list(self.open_calls.values())
         if all(entry.state == "settled" and entry.answer for entry in entries):
             self.transcript.append(*(entry.answer for entry in entries if entry.answer), *self.said_meanwhile)
+            answers = [entry.call.arguments for entry in entries if entry.is_answer]
+            self.answer = answers[0] if answers and not self.said_meanwhile else None
             self.said_meanwhile = []
             for entry in entries:
                 if entry.answer and entry.answer.ending in RAN:
                     self.repeats[entry.identity] = self.repeats.get(entry.identity, 0) + 1
             self.open_calls = {}
-            self._pass("all_settled")
+            self._pass("all_settled" if self.answer is None else "given")
 
     def _here(self) -> str:
         return f"run {self.run_id}, record {self.seq}"

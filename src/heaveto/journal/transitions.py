@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from ..messages import Ending
 from .records import (
+    AnswerRejected,
     CallSpent,
     DriveStarted,
     Record,
@@ -84,7 +85,7 @@ def call_step(record: ToolApproved | ToolStarted | ToolFinished | ToolResolved) 
 # --- the run --------------------------------------------------------------------------------------------------------
 
 RunPhase: TypeAlias = Literal["calling", "answering", "answered"]
-RunStep: TypeAlias = Literal["spent", "asks", "all_settled", "answers", "said"]
+RunStep: TypeAlias = Literal["spent", "asks", "all_settled", "given", "answers", "rejected", "said"]
 
 RUN_TRANSITIONS: dict[tuple[RunPhase, RunStep], RunPhase] = {
     ("calling", "spent"): "calling",  # an attempt that failed, a call that was cut, a reply that cannot be used
@@ -92,7 +93,9 @@ RUN_TRANSITIONS: dict[tuple[RunPhase, RunStep], RunPhase] = {
     ("calling", "asks"): "answering",  # a reply with tool calls
     ("calling", "answers"): "answered",
     ("answering", "all_settled"): "calling",  # and their answers join the conversation
+    ("answering", "given"): "answered",  # one of the calls gave the answer, and all are settled
     ("answering", "said"): "answering",  # it follows on the answers
+    ("answered", "rejected"): "calling",  # it does not fit the form that was asked for
     ("answered", "said"): "calling",
 }
 
@@ -102,6 +105,8 @@ def run_step(record: Record) -> RunStep | None:
     match record:
         case Said():
             return "said"
+        case AnswerRejected():
+            return "rejected"
         case Retried() | CallSpent():
             return "spent"
         case Replied():

@@ -18,12 +18,12 @@ import anyio
 import msgspec
 
 from ..causes import Stop, StoppedFromOutside, ToolTimeout, to_data
-from ..errors import ApprovalNeeded, Denied, NotEnoughTime, ToolFatal
+from ..errors import ApprovalNeeded, Denied, NotEnoughTime, ToolError, ToolFatal
 from ..journal.records import ToolFinished, ToolStarted
 from ..journal.state import CallEntry
 from ..messages import ToolCall
 from ..scopes import abandonments, current_cause, deadline, loop_waker, pending_cause, tasks, wall_time
-from ..tools import Call, Effect, Tool, WithMedia, recovery_of, running
+from ..tools import Call, Effect, TakenAnswer, Tool, WithMedia, recovery_of, running
 from .events import ToolProgress, ToolRunning
 from .log import Log
 from .outcome import describe
@@ -114,6 +114,7 @@ class Answering:
 
     async def _check(self, entry: CallEntry) -> Ready:
         tool = self._toolbox.get(entry.call.name)
+        self._refuse_second_answer(tool)
         arguments = tool.parse(entry.call.arguments)
         self._times.need(tool.name)
         await self._ask_approval(tool, entry)
@@ -126,8 +127,14 @@ class Answering:
         edited = entry.approval is not None and entry.approval.arguments is not None
         return Ready(entry.call, tool, call, arguments, EDITED.format(entry.call.arguments) if edited else "")
 
+    def _refuse_second_answer(self, tool: Tool) -> None:
+        if tool is self._toolbox.final and any(entry.is_answer for entry in self._log.state.open_calls.values()):
+            raise ToolError("not taken: the answer was given already, by a call before this one")
+
     async def _ask_approval(self, tool: Tool, entry: CallEntry) -> None:
         call = entry.call
+        if tool is self._toolbox.final:
+            return  # rules are for what acts
         if entry.approval is not None:  # somebody said it while the run waited
             if entry.approval.verdict == "denied":
                 raise Denied(call.name, entry.approval.why)
@@ -243,7 +250,15 @@ def raise_pending_stop() -> None:
 
 def _succeeded(asked: ToolCall, content: str, seconds: float) -> ToolFinished:
     parts = content.parts if isinstance(content, WithMedia) else ()
-    return ToolFinished(call_id=asked.id, name=asked.name, ending="ok", content=str(content), seconds=seconds, parts=parts)
+    return ToolFinished(
+        call_id=asked.id,
+        name=asked.name,
+        ending="ok",
+        content=str(content),
+        seconds=seconds,
+        parts=parts,
+        is_answer=isinstance(content, TakenAnswer),
+    )
 
 
 def _marker(ready: Ready, effect: Effect) -> ToolStarted:

@@ -50,8 +50,11 @@ def check_price(limits: Limits, model: Model) -> None:
 class Budgeting:
     """Looks after the model calls of one run."""
 
-    def __init__(self, model: Model, tools: Sequence[ToolSpec], shared: Budget | None) -> None:
+    def __init__(
+        self, model: Model, tools: Sequence[ToolSpec], shared: Budget | None, max_tokens: int | None = None
+    ) -> None:
         self._model, self._meter, self._shared = model, InputMeter(tools), shared
+        self._max_tokens = max_tokens  # which each call asks for anyway
 
     @asynccontextmanager
     async def held(self, state: RunState) -> AsyncIterator[Allowance]:
@@ -65,7 +68,7 @@ class Budgeting:
         if self._shared is None and state.limits.usd is None and state.limits.tokens is None:
             yield Allowance(self._model, state, None, None)
             return
-        call = forecast(self._model, self._meter.tokens(state))
+        call = forecast(self._model, self._meter.tokens(state), self._max_tokens)
         if (limit := refusal(state.limits, total_of(state), call.least)) is not None:
             raise limit
         allowance = Allowance(self._model, state, call, await self._reserved(state, call))

@@ -9,8 +9,8 @@ import anyio
 from ..causes import StoppedFromOutside, to_data
 from ..errors import AgentError, BadReply, EmptyReply, IncompleteStream, OutputFiltered, OutputTruncated, Refused
 from ..journal.records import CallSpent, Replied, Retried
-from ..messages import Delta, Finish, ReasoningDelta, Reply, TextDelta, Usage
-from ..models import Model, Request, ToolSpec
+from ..messages import Delta, Finish, ReasoningDelta, Reply, Sampling, TextDelta, Transcript, Usage
+from ..models import AnswerSchema, Model, Request, ToolSpec
 from ..retry import Attempt, RetryNotice, RetryPolicy, retrying
 from ..scopes import Slots, current_cause
 from .budget import Budgeting
@@ -35,10 +35,13 @@ class Calling:
         policy: RetryPolicy,
         slots: Slots,
         budget: Budget | None = None,
+        sampling: Sampling | None = None,
+        answer: AnswerSchema | None = None,
     ) -> None:
         self._log, self._model, self._tools, self._policy, self._slots = log, model, tools, policy, slots
+        self._sampling, self._answer = sampling or Sampling(), answer
         self._times = UsualTimes()
-        self._budgeting = Budgeting(model, tools, budget)
+        self._budgeting = Budgeting(model, tools, budget, self._sampling.max_tokens)
 
     async def call(self) -> None:
         """Get the next reply and add it to the log.
@@ -76,7 +79,7 @@ class Calling:
         async with self._slots.hold(), self._budgeting.held(state) as allowance:
             if attempt.number == 1:
                 self._log.tell(TurnStarted(turn))
-            request = Request(transcript=state.transcript, tools=self._tools, max_output_tokens=allowance.cap)
+            request = self._request(state.transcript, allowance.cap)
             async with self._model.stream(request) as stream:
                 began = anyio.current_time()
                 attempt.spends(lambda: stream.spent)
@@ -87,6 +90,15 @@ class Calling:
                 self._times.took(MODEL_CALL, anyio.current_time() - began)
                 reply = stream.reply
             return reply, allowance.answered(reply)
+
+    def _request(self, transcript: Transcript, cap: int | None) -> Request:
+        return Request(
+            transcript=transcript,
+            tools=self._tools,
+            max_output_tokens=cap,
+            sampling=self._sampling,
+            answer=self._answer,
+        )
 
     def _tell(self, delta: Delta, turn: int, attempt: int) -> None:
         match delta:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ..journal.records import CallSpent, DriveStarted, Record, Replied, Retried, ToolFinished, ToolResolved, ToolStarted
+from ..journal.records import (
+    AnswerRejected,
+    CallSpent,
+    DriveStarted,
+    Record,
+    Replied,
+    Retried,
+    ToolFinished,
+    ToolResolved,
+    ToolStarted,
+)
 
 __all__ = ["Link", "cause_chain", "limit_owner", "place_of_end"]
 
@@ -64,7 +74,7 @@ def place_of_end(records: Iterable[Record]) -> str:
     turn, place, found = 0, "", False
     for record in records:
         match record:
-            case DriveStarted() | ToolResolved():
+            case DriveStarted() | ToolResolved() | AnswerRejected():
                 place, found = f"turn {turn + 1}, at its model call", False
             case Retried():
                 place = f"turn {record.turn}, at attempt {record.attempt + 1} of {record.of} of its model call"

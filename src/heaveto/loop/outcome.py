@@ -8,7 +8,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
 
 from ..causes import (
     DEEPEST,
@@ -30,6 +30,15 @@ from ..journal.records import LimitUse, RunFinished, Rung, SpentBy
 from ..journal.state import RunState
 from ..messages import Message, Spend, ToolCall
 from ..retry import classify
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=None)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 __all__ = [
     "EXIT_STATUS",
@@ -132,17 +141,19 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(Generic[T]):
     """How a drive ended.
 
     Attributes:
         text: The model's answer; empty unless it answered.
+        output: The answer as the agent's `output=` has it; None without one, and unless it answered.
         cause: The stop, when it was stopped.
         error: What went wrong, when something did.
     """
 
     kind: OutcomeKind
     text: str = ""
+    output: T | None = None
     cause: Stop | None = None
     error: BaseException | None = None
     report: Report
@@ -204,7 +215,7 @@ def is_resumable(error: BaseException | None) -> bool:
     return error is not None and not any(isinstance(each, ConfigError) for each in branches(error))
 
 
-def why(subject: Outcome | BaseException | None) -> str:
+def why(subject: Outcome[Any] | BaseException | None) -> str:
     """Why a run ended, in plain words, with advice where there is any.
 
     Takes an outcome, or what `Agent.run` raised. Errors that are not ours are called that, never dressed up.

@@ -43,6 +43,7 @@ class Toolbox:
         slots: Bounds how many calls run at once, here and wherever else these slots are used.
         approve: Asked for each call of a tool that needs an approval: True approves, False or a reason denies. None means
             that nobody is there: the run waits.
+        final: The tool among `tools` that takes the answer; None where a text is one.
         permit: Asked first: True lets a call run, a text denies it, None has `approve` asked. By default calls of tools that
             need an approval are asked about.
         resolve: Asked about a call in doubt that its tool cannot settle. None, or an answer of None: a person is.
@@ -54,6 +55,7 @@ class Toolbox:
     approve: Approve | None = None
     resolve: Resolve | None = None
     permit: Permit | None = None
+    final: Tool | None = None
 
     def get(self, name: str) -> Tool:
         """The tool of that name.

@@ -12,12 +12,14 @@ import anyio
 
 from ..causes import Cancelled
 from ..journal.state import RunState
+from ..messages import Sampling
 from ..models import Model, ToolSpec
 from ..retry import RetryPolicy
 from ..scopes import Slots, Tasks, tasks
 from .answering import Answering, raise_pending_stop
 from .budget import exhausted
 from .calling import Calling
+from .final_answer import FinalAnswers
 from .ladder import settle
 from .log import Log
 from .shared_budget import Budget
@@ -50,10 +52,13 @@ class Loop:
         retry: RetryPolicy,
         model_slots: Slots,
         budget: Budget | None = None,
+        answers: FinalAnswers | None = None,
+        sampling: Sampling | None = None,
     ) -> None:
         self._log, self._toolbox, self._budget = log, toolbox, budget
         self.answering = Answering(log, toolbox)
-        self._calling = Calling(log, model, specs, retry, model_slots, budget)
+        self.answers = answers or FinalAnswers()
+        self._calling = Calling(log, model, specs, retry, model_slots, budget, sampling, self.answers.schema)
         self._has_background = False
 
     async def run(self) -> None:
@@ -77,7 +82,7 @@ class Loop:
 
     async def _take_turns(self) -> None:
         began = anyio.current_time()
-        while (step := next_step(self._log.state)) != "done":
+        while (step := self._next_step()) != "done":
             raise_pending_stop()
             self._warn(self._log.state.seconds + anyio.current_time() - began)
             match step:
@@ -88,6 +93,13 @@ class Loop:
                 case "call":
                     await self._call_within_budget()
 
+    def _next_step(self) -> Step:
+        """What comes next; an answer that does not fit has gone back to the model."""
+        state = self._log.state
+        if next_step(state) == "done" and (rejected := self.answers.rejection(state)) is not None:
+            self._log.add(rejected)
+        return next_step(state)
+
     def _warn(self, seconds: float) -> None:
         """Tell which limits are nearly used up; it is written down with whatever is next."""
         for warning in warnings_due(self._log.state, seconds, self._budget):
@@ -96,6 +108,7 @@ class Loop:
                 self._budget.warned.append(warning)  # of its own limits; that those of a run are there too does no harm
 
     async def _call_within_budget(self) -> None:
+        self.answers.check_patience(self._log.state)
         if (limit := exhausted(self._log.state)) is not None:
             raise limit
         await self._log.commit()  # the results of the last turn, before anything new is spent

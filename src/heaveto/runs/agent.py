@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 
 import anyio
 
@@ -18,22 +18,33 @@ from ..errors import ConfigError
 from ..journal import Store, open_store
 from ..journal.records import RunStarted
 from ..loop.budget import check_price
+from ..loop.final_answer import FinalAnswers
 from ..loop.log import Log
 from ..loop.outcome import Outcome, Report, describe
 from ..loop.shared_budget import Budget
 from ..loop.toolbox import Approve, Permit, Resolve, Toolbox, by_name
 from ..loop.turn import Loop
-from ..messages import Limits, Prompt, Spend, UserMessage
+from ..messages import Limits, Prompt, Sampling, Spend, UserMessage
 from ..models import ChecksInputs, Model
 from ..retry import RetryPolicy
 from ..scopes import Slots, current_cause, finish, tasks
-from ..tools import Tool
+from ..tools import AnswerForm, FinalAnswer, Output, Tool, build_answer_form
+from .checks import check_answer_form, settled_sampling
 from .listening import listen
 from .opening import begin, take_up
 from .prompts import message_of
 from .run import Run, carrying, cause_of
 from .signals import Signals
 from .watchers import Watchers
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=None)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
 
 __all__ = ["Agent", "Result"]
 
@@ -46,15 +57,17 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: nothing t
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class Result(Generic[T]):
     """What an answered run gives.
 
     Attributes:
-        text: The model's answer.
+        text: The model's answer; with `output=` its JSON.
+        output: The answer as the type that the agent was given; None where it was given none.
         spend: Calls, tokens and dollars over all resumes.
     """
 
     text: str
+    output: T
     run_id: str
     turns: int
     spend: Spend
@@ -65,12 +78,16 @@ class Result:
         return self.spend.cost_usd
 
 
-class Agent:
+class Agent(Generic[T]):
     """A model with tools and limits. One agent may drive any number of runs at once.
 
     Args:
         model: What replies.
         tools: What it may call.
+        output: What its answer has to be: a Pydantic model, a dataclass, a TypedDict, or an `Output`, which takes a JSON
+            schema too. The model calls a tool with it, `final_answer`; an answer that does not fit goes back to it a few
+            times. None takes any text.
+        sampling: How the model shall write, over the model's own settings.
         system: What it is told before everything else.
         limits: What one run may use up.
         budget: What it may use up together with other runs, of this agent and of others that are given the same budget.
@@ -87,7 +104,8 @@ class Agent:
         grace_seconds: How long work in flight may go on after a shutdown.
 
     Raises:
-        ConfigError: When a tool cannot be used, or a dollar limit could not be kept.
+        ConfigError: When a tool cannot be used, a dollar limit could not be kept, no answer can be what `output` says, or
+            the model does not have a setting.
     """
 
     def __init__(
@@ -95,6 +113,8 @@ class Agent:
         *,
         model: Model,
         tools: Sequence[Tool] = (),
+        output: type[T] | Output[T] | None = None,
+        sampling: Sampling | None = None,
         system: str = "",
         limits: Limits | None = None,
         budget: Budget | None = None,
@@ -112,8 +132,12 @@ class Agent:
         self.budget = budget
         for each in (self.limits, budget.limits if budget else self.limits):
             check_price(each, model)
+        self._form: AnswerForm[T] | None = None if output is None else build_answer_form(output)
+        final = None if self._form is None or not self._form.tool else FinalAnswer(self._form)
+        check_answer_form(model, self._form, with_tools=bool(tools))
         self._toolbox = Toolbox(
-            tools=by_name(tools),
+            tools=by_name(tools if final is None else [*tools, final]),
+            final=final,
             folder=Path(folder or ".").resolve(),
             slots=slots or Slots(TOOL_SLOTS, "tool slot"),
             approve=approve,
@@ -121,6 +145,7 @@ class Agent:
             resolve=resolve,
         )
         self._specs = self._toolbox.specs()
+        self.sampling = settled_sampling(model, sampling, self._toolbox.tools, self._form)
         self._model_slots = Slots(MODEL_SLOTS, "model slot")
         self._retry = retry or RetryPolicy()
         self._on_unknown, self._grace_seconds = on_unknown, grace_seconds
@@ -128,7 +153,7 @@ class Agent:
 
     # --- whole runs ---------------------------------------------------------------------------------------------
 
-    async def run(self, prompt: Prompt, *, run_id: str | None = None) -> Result:
+    async def run(self, prompt: Prompt, *, run_id: str | None = None) -> Result[T]:
         """Run to the answer.
 
         A stop of the code around it stops the run, which is saved first.
@@ -140,20 +165,20 @@ class Agent:
             outcome = await run.wait()
         return _result(outcome)
 
-    async def resume(self, run_id: str, *, limits: Limits | None = None, say: Prompt | None = None) -> Result:
+    async def resume(self, run_id: str, *, limits: Limits | None = None, say: Prompt | None = None) -> Result[T]:
         """Get a stopped, failed or killed run under way again, to the answer. Arguments and errors as in `reopen`."""
         async with self.reopen(run_id, limits=limits, say=say) as run:
             outcome = await run.wait()
         return _result(outcome)
 
-    def run_sync(self, prompt: Prompt, *, run_id: str | None = None) -> Result:
+    def run_sync(self, prompt: Prompt, *, run_id: str | None = None) -> Result[T]:
         """Run to the answer, for scripts: it owns the loop and the signals, and closes the model's connections.
 
         Raises:
             Stop, AgentError: As `run`; Ctrl-C is `Interrupted`.
         """
 
-        async def whole(signals: Signals) -> Outcome:
+        async def whole(signals: Signals) -> Outcome[T]:
             try:
                 async with self.start(prompt, run_id=run_id) as run:
                     signals.hand_to(run.cancel)
@@ -170,7 +195,7 @@ class Agent:
     @asynccontextmanager
     async def start(
         self, prompt: Prompt, *, run_id: str | None = None, settings: dict[str, Any] | None = None
-    ) -> AsyncIterator[Run]:
+    ) -> AsyncIterator[Run[T]]:
         """Start a run and get a handle on it. Leaving the block early stops the run with a cause.
 
         Args:
@@ -193,7 +218,7 @@ class Agent:
                 yield run
 
     @asynccontextmanager
-    async def reopen(self, run_id: str, *, limits: Limits | None = None, say: Prompt | None = None) -> AsyncIterator[Run]:
+    async def reopen(self, run_id: str, *, limits: Limits | None = None, say: Prompt | None = None) -> AsyncIterator[Run[T]]:
         """Take an old run up again and get a handle on it. Settled calls are not run again.
 
         Args:
@@ -203,12 +228,22 @@ class Agent:
 
         Raises:
             RunNotFound, RunTaken, JournalNewer, JournalDamaged: When the run cannot be taken up.
-            ConfigError: When it has its answer and there is nothing new to say, or a dollar limit could not be kept.
+            ConfigError: When it has its answer and there is nothing new to say, a dollar limit could not be kept, or its
+                answer has to fit a form and this agent has none.
         """
         said = None if say is None else self._said(say, "what is said")
         async with self._stores.opened() as store:
             watchers = Watchers()
-            log = await take_up(store, run_id, watchers.publish, model=self.model, limits=limits, say=said)
+            log = await take_up(
+                store,
+                run_id,
+                watchers.publish,
+                model=self.model,
+                limits=limits,
+                say=said,
+                sampling=self.sampling,
+                answer=self._fingerprint,
+            )
             async with self._driven(store, log, watchers) as run:
                 yield run
 
@@ -243,13 +278,29 @@ class Agent:
             limits=self.limits,
             on_unknown=self._on_unknown,
             settings=settings,
+            sampling=self.sampling,
+            answer=self._fingerprint,
         )
 
+    @property
+    def _fingerprint(self) -> str:
+        return "" if self._form is None else self._form.fingerprint
+
     @asynccontextmanager
-    async def _driven(self, store: Store, log: Log, watchers: Watchers) -> AsyncIterator[Run]:
+    async def _driven(self, store: Store, log: Log, watchers: Watchers) -> AsyncIterator[Run[T]]:
         """The run in a task of its own, for as long as the block lasts; what it leaves early is stopped."""
-        loop = Loop(log, self.model, self._toolbox, self._specs, self._retry, self._model_slots, self.budget)
-        run = Run(log, watchers, loop, grace_seconds=self._grace_seconds, budget=self.budget)
+        loop = Loop(
+            log,
+            self.model,
+            self._toolbox,
+            self._specs,
+            self._retry,
+            self._model_slots,
+            self.budget,
+            FinalAnswers(self._form),
+            self.sampling,
+        )
+        run: Run[T] = Run(log, watchers, loop, grace_seconds=self._grace_seconds, budget=self.budget)
         with carrying(run.report):
             async with tasks() as group:
                 group.start_soon(run.drive, name=f"run {run.id}")
@@ -313,8 +364,11 @@ def _check_run_id(run_id: str) -> None:
         )
 
 
-def _result(outcome: Outcome) -> Result:
+def _result(outcome: Outcome[T]) -> Result[T]:
     if outcome.kind != "answered":
         raise outcome.cause or outcome.error or AssertionError(outcome)
     report = outcome.report
-    return Result(text=outcome.text, run_id=report.run_id, turns=report.turns, spend=report.spend, report=report)
+    output = cast("T", outcome.output)
+    return Result(
+        text=outcome.text, output=output, run_id=report.run_id, turns=report.turns, spend=report.spend, report=report
+    )

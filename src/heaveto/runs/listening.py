@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import anyio
 
@@ -37,7 +38,7 @@ async def stop_run(store: Store, run_id: str, cause: Stop | None = None) -> str 
     return run_id if asked else None
 
 
-async def listen(run: Run, store: Store, epoch: int) -> None:
+async def listen(run: Run[Any], store: Store, epoch: int) -> None:
     """Stop the run when somebody asks for it; ends with the run."""
     while run.outcome is None:
         with anyio.move_on_after(LOOK_SECONDS):  # heaveto: allow raw-scope a pause, whose end is no stop

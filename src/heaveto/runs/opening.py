@@ -13,7 +13,7 @@ from ..loop.budget import check_price
 from ..loop.events import Emit
 from ..loop.log import Log, summarize
 from ..loop.outcome import Report, conclude
-from ..messages import Limits, Usage, UserMessage
+from ..messages import Limits, Sampling, Usage, UserMessage
 from ..models import Model
 from ..scopes import current_cause, finish
 from .run import carrying, cause_of
@@ -51,17 +51,27 @@ async def _end_unbegun(log: Log, error: BaseException) -> None:
 
 
 async def take_up(
-    store: Store, run_id: str, emit: Emit, *, model: Model, limits: Limits | None = None, say: UserMessage | None = None
+    store: Store,
+    run_id: str,
+    emit: Emit,
+    *,
+    model: Model,
+    limits: Limits | None = None,
+    say: UserMessage | None = None,
+    sampling: Sampling | None = None,
+    answer: str = "",
 ) -> Log:
     """Become the driver of an old run, and write down that this happened.
 
     Args:
         run_id: The run's name, or the beginning of it.
+        sampling: How the model shall write from now on.
+        answer: The name and the hash of the form that the answer has to fit from now on; empty for any text.
 
     Raises:
         RunNotFound, RunTaken, JournalNewer, JournalDamaged: It cannot be taken up.
-        ConfigError: It has its answer, and there is nothing new to say; an undo of it was cut off; or a dollar limit could
-            not be kept.
+        ConfigError: It has its answer, and there is nothing new to say; an undo of it was cut off; a dollar limit could not
+            be kept; or its answer has to fit a form, and now any text would do.
     """
     run_id = await store.find(run_id)
     epoch = await take(store, run_id)
@@ -72,9 +82,19 @@ async def take_up(
             raise ConfigError(f"run {run_id} has its answer already", "to go on from it, say something new")
         if state.undoing:
             raise ConfigError(f"an undo of run {run_id} was cut off", f"finish it first: heaveto undo {run_id}")
+        if state.started.answer and not answer:
+            asked = state.started.answer.rpartition(" ")[0]
+            raise ConfigError(f'run {run_id} has to end with "{asked}"', "resume it with an agent that has output=")
         check_price(limits or state.limits, model)
         log = Log(store, state, emit, seal=last_seal(entries))
-        log.add(*_opening_records(state, epoch, model.name, limits, say))
+        drive = DriveStarted(
+            epoch=epoch,
+            model=model.name,
+            resumed=True,
+            sampling=None if sampling == state.started.sampling else sampling,
+            answer=None if answer == state.started.answer else answer,
+        )
+        log.add(*_opening_records(state, drive, limits, say))
         await log.commit()
     except BaseException:
         await finish(RELEASE_SECONDS, store.release, run_id, epoch)
@@ -140,13 +160,13 @@ async def read_state(store: Store, run_id: str) -> RunState:
 
 
 def _opening_records(
-    state: RunState, epoch: int, model: str, limits: Limits | None, say: UserMessage | None
+    state: RunState, drive: DriveStarted, limits: Limits | None, say: UserMessage | None
 ) -> Iterator[Record]:
     if state.finished is None and not state.open_calls and state.answer is None:
         # Killed, and no tool call was open: a model call may have been under way, whose spend nobody knows.
         killed = {"code": "killed", "text": "the process ended during a model call, or just before one"}
         yield CallSpent(turn=state.turns + 1, usage=Usage(estimated=True), error=killed)
-    yield DriveStarted(epoch=epoch, model=model, resumed=True)
+    yield drive
     if undone := state.undone:
         yield Said(content=f"{UNDONE}: {', '.join(undone)}. Look again before you go on.")
     if limits is not None and limits != state.limits:

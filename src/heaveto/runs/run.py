@@ -6,6 +6,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Generic
 
 import anyio
 
@@ -22,6 +23,15 @@ from ..messages import Limits
 from ..scopes import Scope, deadline, finish, graced
 from .watchers import Events, Watchers
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    T = TypeVar("T", default=None)
+else:
+    from typing import TypeVar
+
+    T = TypeVar("T")
+
 __all__ = ["Run", "carrying", "cause_of"]
 
 SAVE_SECONDS = 15.0  # to write the end down; the store's own limit is 10, this one is for a store that has none
@@ -29,7 +39,7 @@ RELEASE_SECONDS = 5.0  # to let another process have the run at once
 END_SECONDS = SAVE_SECONDS + RELEASE_SECONDS + 1.0  # never reached, unless a bug of ours waits for something else
 
 
-class Run:
+class Run(Generic[T]):
     """A run under way, or ended. `Agent.start` and `Agent.reopen` give one.
 
     Attributes:
@@ -44,7 +54,7 @@ class Run:
         self._scope = Scope()
         self._began = anyio.current_time()
         self._ended = anyio.Event()
-        self.outcome: Outcome | None = None
+        self.outcome: Outcome[T] | None = None
 
     @property
     def id(self) -> str:
@@ -72,7 +82,7 @@ class Run:
         """The time driven, over all resumes."""
         return self._state.seconds + anyio.current_time() - self._began
 
-    async def wait(self) -> Outcome:
+    async def wait(self) -> Outcome[T]:
         """Wait until the run has ended. A stop of the waiter does not stop the run. Never raises for the run's own end."""
         await self._ended.wait()
         if self.outcome is None:
@@ -149,15 +159,22 @@ class Run:
     def _finished(self, error: BaseException | None, seconds: float) -> RunFinished:
         return conclude(self._state, error, seconds, limit_uses(self._state, seconds, self._budget))
 
-    def _outcome(self, error: BaseException | None) -> Outcome:
+    def _outcome(self, error: BaseException | None) -> Outcome[T]:
         report = self._report(self._state.seconds, resumable=is_resumable(error))
         kind = kind_of(error)
         for each in branches(error):
             if isinstance(each, Described):
                 each.report = report
         cause = error if isinstance(error, Stop) else None
-        text = self._state.answer or "" if kind == "answered" else ""
-        return Outcome(kind=kind, text=text, cause=cause, error=None if cause else error, report=report)
+        answered = kind == "answered"
+        return Outcome(
+            kind=kind,
+            text=self._state.answer or "" if answered else "",
+            output=self._loop.answers.value if answered else None,
+            cause=cause,
+            error=None if cause else error,
+            report=report,
+        )
 
 
 def cause_of(error: BaseException, cause: Stop | None) -> BaseException:

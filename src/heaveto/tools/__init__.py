@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from .answers import AnswerForm, FinalAnswer, Output, TakenAnswer, build_answer_form
 from .current import current_call, running
 from .decorator import FunctionTool, tool
 from .protocol import Call, Check, Effect, Facts, Recovery, Tool, recovery_of
@@ -20,15 +21,20 @@ if TYPE_CHECKING:
     from .sandbox import Sandbox, find_sandbox
 
 __all__ = [
+    "AnswerForm",
     "Call",
     "Check",
     "Effect",
     "Facts",
+    "FinalAnswer",
     "FunctionTool",
+    "Output",
     "Recovery",
     "Sandbox",
+    "TakenAnswer",
     "Tool",
     "WithMedia",
+    "build_answer_form",
     "command_tools",
     "current_call",
     "file_tools",

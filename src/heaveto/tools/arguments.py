@@ -88,11 +88,13 @@ def parse_arguments(tool: str, form: Form, text: str) -> dict[str, Any]:
         raise BadArguments(tool, explain(errors, arguments, form.schema), form.shape) from error
 
 
-def explain(errors: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+def explain(
+    errors: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any], schema: Mapping[str, Any], what: str = "the arguments"
+) -> str:
     """What is wrong with the arguments, in one line."""
     wants: dict[tuple[Path, str], list[str]] = {}  # what one value may be, where a union says several things about it
     for error in errors:
-        path, lead, want = _judge(error, arguments, schema)
+        path, lead, want = _judge(error, arguments, schema, what)
         known = wants.setdefault((path, lead), [])
         if want and want not in known:
             known.append(want)
@@ -103,7 +105,9 @@ def explain(errors: Sequence[Mapping[str, Any]], arguments: Mapping[str, Any], s
     return "; ".join(problems)
 
 
-def _judge(error: Mapping[str, Any], arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> tuple[Path, str, str]:
+def _judge(
+    error: Mapping[str, Any], arguments: Mapping[str, Any], schema: Mapping[str, Any], what: str
+) -> tuple[Path, str, str]:
     kind, location = error["type"], error["loc"]
     path, value = _walk(location, arguments)
     if kind == "missing":
@@ -112,7 +116,7 @@ def _judge(error: Mapping[str, Any], arguments: Mapping[str, Any], schema: Mappi
     name = _to_text(path)
     if kind == "extra_forbidden":
         return path, _unknown_field(name, path, schema), ""
-    got = f"{name or 'the arguments'}: got {_shown(value)}"
+    got = f"{name or what}: got {_shown(value)}"
     if complaint := _own_complaint(error):
         return path, f"{got}: {complaint}", ""
     return path, got, _want(error, path, schema)

@@ -28,8 +28,11 @@ class NotArguments(ValueError):
     """The text is not one JSON object; says what is wrong."""
 
 
-def decode_arguments(text: str) -> dict[str, Any]:
+def decode_arguments(text: str, what: str = "the arguments") -> dict[str, Any]:
     """The object that the text holds.
+
+    Args:
+        what: What the text is, for the words about it.
 
     Raises:
         NotArguments: When it holds none.
@@ -39,7 +42,7 @@ def decode_arguments(text: str) -> dict[str, Any]:
     try:
         data = json.loads(text, strict=False, parse_constant=_refuse_constant)
     except json.JSONDecodeError as error:
-        raise NotArguments(_fault(text, error)) from error
+        raise NotArguments(_fault(text, error, what)) from error
     except RecursionError as error:
         raise NotArguments(f"the JSON is nested deeper than {MAX_DEPTH} levels") from error
     except ValueError as error:
@@ -48,7 +51,7 @@ def decode_arguments(text: str) -> dict[str, Any]:
             error if isinstance(error, NotArguments) else NotArguments("the JSON has a number with too many digits")
         ) from error
     if not isinstance(data, dict):
-        raise NotArguments(f"the arguments must be a JSON object, not {type_name(data)}")
+        raise NotArguments(f"{what} must be a JSON object, not {type_name(data)}")
     return {_clean(key, 1): _clean(value, 1) for key, value in data.items()}
 
 
@@ -75,14 +78,15 @@ def _refuse_constant(name: str) -> NoReturn:
     raise NotArguments(f"the JSON has {name}, which is not a JSON number")
 
 
-def _fault(text: str, error: json.JSONDecodeError) -> str:
+def _fault(text: str, error: json.JSONDecodeError, what: str) -> str:
     position = error.pos
     if error.msg.startswith("Illegal trailing comma"):  # Python 3.13 points at the comma, earlier ones at what follows
         position += 1 + len(text[position + 1 :]) - len(text[position + 1 :].lstrip())
     before = text[:position].rstrip()
     after = f", after {_shown(before)}" if before else ""
     if _is_cut(text, position, error.msg):
-        return f"the JSON ends too early, at character {len(text)}: the arguments were cut off"
+        was = "were" if what.endswith("s") else "was"
+        return f"the JSON ends too early, at character {len(text)}: {what} {was} cut off"
     return f"the JSON is not valid: unexpected {_seen(text, position)} at character {position + 1}{after}"
 
 

@@ -15,7 +15,7 @@ from .protocol import Call
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-__all__ = ["Form", "build_form", "example_of"]
+__all__ = ["Form", "build_form", "example_of", "without_titles"]
 
 _MAX_EXAMPLE_DEPTH = 6  # a type that contains itself has to end somewhere
 
@@ -127,21 +127,21 @@ def _finish_schema(schema: dict[str, Any], parameters: Mapping[str, inspect.Para
     whole = {"type": "object", "properties": properties, "required": schema.get("required", [])}
     if "$defs" in schema:
         whole["$defs"] = schema["$defs"]
-    return _without_titles(whole) | {"additionalProperties": False}
+    return without_titles(whole) | {"additionalProperties": False}
 
 
-def _without_titles(schema: dict[str, Any]) -> dict[str, Any]:
+def without_titles(schema: dict[str, Any]) -> dict[str, Any]:
     """Leave pydantic's generated titles out: they repeat the name, and each request would pay for them."""
     tidy: dict[str, Any] = {}
     for key, value in schema.items():
         if key == "title" and isinstance(value, str):
             continue
         if key in ("properties", "$defs"):
-            tidy[key] = {name: _without_titles(node) for name, node in value.items()}
+            tidy[key] = {name: without_titles(node) for name, node in value.items()}
         elif key in ("anyOf", "oneOf", "allOf", "prefixItems"):
-            tidy[key] = [_without_titles(node) for node in value]
+            tidy[key] = [without_titles(node) for node in value]
         elif key in ("items", "additionalProperties") and isinstance(value, dict):
-            tidy[key] = _without_titles(value)
+            tidy[key] = without_titles(value)
         else:
             tidy[key] = value
     return tidy
