@@ -3,7 +3,8 @@
 Each input is made from a seed and a number, so that one can be made again: `--only SEED:NUMBER`. Half are mutations of
 replies made by hand (and of recordings, where they are there), half come from a grammar of streams and bodies. Of each: no
 error but ours; the same result however the bytes are cut; no more out than came in; what came back is encoded again as JSON.
-Then, of a few shapes that grow: time in proportion to the bytes. The last line is the figure.
+Then, of a few shapes that grow: time in proportion to the bytes; and of those that never end: an end, and little kept. The
+last line is the figure.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
+from endless import SHAPES, largest_kept
 from hand_made import hand_made
 from points import DIALECTS
 from replies import recorded
@@ -34,6 +36,7 @@ from heaveto.models.sse import SSESplitter
 
 __all__ = ["Input", "check", "failures", "made", "slow_shapes"]
 
+ENDLESS_LIMIT = 2 * 1024 * 1024  # of what is kept of a reply without an end
 LARGEST = 1500  # bytes of an input: what is wrong with a large one is nearly always wrong with a small one
 PIECES = [b"data: ", b"data:", b"event: ", b"id: ", b": ", b"retry: 1", b"\n", b"\r", b"\r\n", b"\n\n", b"\xef\xbb\xbf"]
 PIECES += [b"[DONE]", b"{", b"}", b'"', b"[", b"null", b"\\ud800", b"\xff", b"\xed\xa0\x80", b"\0", b"1e999", b"NaN", b"-1"]
@@ -392,14 +395,16 @@ def _all(inputs: int, seed: int, processes: int) -> int:
         for found, counted in pool.starmap(failures, batches, chunksize=4):
             wrong += found
             tried += counted
-    slow = slow_shapes(400)
-    print(*wrong[:20], *slow, sep="\n", end="\n" if wrong or slow else "")
+    slow, large = slow_shapes(400), largest_kept(ENDLESS_LIMIT)
+    print(*wrong[:20], *slow, *large, sep="\n", end="\n" if wrong or slow or large else "")
     targets = ", ".join(f"{target} {count:,}" for target, count in sorted(tried.items()))
     seconds = time.monotonic() - began
     print(
-        f"fuzz: {tried.total():,} inputs of seed {seed} ({targets}), {len(wrong)} wrong, {len(slow)} slow, {seconds:.0f} s"
+        f"fuzz: {tried.total():,} inputs of seed {seed} ({targets}), {len(wrong)} wrong; "
+        f"{len(_shapes())} shapes that grow, {len(slow)} slow; {len(SHAPES)} without an end, {len(large)} kept; "
+        f"{seconds:.0f} s"
     )
-    return 1 if wrong or slow or tried.total() != inputs else 0
+    return 1 if wrong or slow or large or tried.total() != inputs else 0
 
 
 if __name__ == "__main__":

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import endless
 import fuzz
 import pytest
 from points import DIALECTS
 
 from heaveto.models.chat import ChatDialect
 from heaveto.models.chat.decode import ChatDecoder
+from heaveto.models.decoder import ReplyDecoder
 
 
 def test_some_inputs_of_every_target() -> None:
@@ -62,3 +64,14 @@ def test_details_of_reasoning_with_odd_names_are_taken(odd: bytes) -> None:
     decoder = ChatDecoder(stream=True)
     decoder.feed(b'data: {"choices":[{"delta":{"reasoning_details":[%b]},"finish_reason":"stop"}]}\n\n' % detail)
     assert decoder.finish().message.reasoning == "hm"
+
+
+def test_of_a_reply_without_an_end_little_is_kept() -> None:
+    assert endless.largest_kept(256 * 1024) == []
+
+
+def test_what_is_kept_for_ever_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ReplyDecoder, "_hold", lambda _: None)
+    shapes = {name: endless.SHAPES[name] for name in ("chat new details", "anthropic blocks", "chat text", "comments")}
+    monkeypatch.setattr(endless, "SHAPES", shapes)
+    assert [each.partition(":")[0] for each in endless.largest_kept(256 * 1024)] == ["chat new details", "anthropic blocks"]

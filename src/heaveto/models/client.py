@@ -40,7 +40,9 @@ __all__ = ["RemoteModel", "RemoteStream"]
 
 CLOSE_SECONDS = 2.0  # closing a connection does not wait for the other side
 DRAIN_SECONDS = 1.0  # reading on after the reply keeps the connection; a new one costs less than waiting longer
+DRAIN_BYTES = 1024 * 1024  # likewise
 MAX_REPLY_CHARACTERS = 8_000_000  # of one reply: some ten times what any model writes; a server may go on for ever
+MAX_REPLY_PIECES = 2_000_000  # of a few letters each, so that the same holds for them
 MAX_ERROR_BYTES = 256 * 1024  # of an error's body
 CHARACTERS_PER_TOKEN = 4  # of text that a model writes
 
@@ -362,6 +364,8 @@ class RemoteStream:
             self._ready.extend(decoder.feed(data) if data else decoder.close())
             if decoder.characters > MAX_REPLY_CHARACTERS:
                 raise BadReply(f"it is longer than {MAX_REPLY_CHARACTERS:,} characters")
+            if decoder.contents > MAX_REPLY_PIECES:
+                raise BadReply(f"it has more than {MAX_REPLY_PIECES:,} pieces")
         except TransportFailed as error:
             if not decoder.ended:
                 if not self._model.streamed:
@@ -375,7 +379,9 @@ class RemoteStream:
         """Read to the body's end, so that the connection can be used again; not for long, so no limit of the call counts."""
         with Scope(DRAIN_SECONDS, quiet=True):
             try:
-                while data := await self._receive_unwatched():
+                left = DRAIN_BYTES
+                while left > 0 and (data := await self._receive_unwatched()):
+                    left -= len(data)
                     decoder.feed(data)  # usage may follow an error; after the reply's end nothing counts
             except TransportFailed:
                 pass  # the reply is whole

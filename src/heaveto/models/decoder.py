@@ -5,6 +5,7 @@ The rules of this file:
   kept, the deltas before it are handed out, and `finish` raises it.
 - What ended without the reply's own end is incomplete, whatever came.
 - A call can be run only when the reply ended well: in any other reply there are none.
+- A server may go on for ever: what is kept is bounded, whatever it is.
 - A call without a name, and figures that cannot be true, spoil no reply that was paid for: the model is told that there is
   no such tool, and the figures are unknown.
 """
@@ -28,6 +29,7 @@ __all__ = ["ReplyDecoder"]
 T = TypeVar("T")
 
 HEAD_BYTES = 64 * 1024  # of a body that is no stream: enough for an error object or a page's title
+MAX_HELD_BYTES = 32 * 1024 * 1024  # of a stream's events that bring what is kept besides text: calls, blocks, signatures
 MAX_BODY_BYTES = 64 * 1024 * 1024  # of a whole reply; no API sends more text than this
 
 
@@ -52,6 +54,7 @@ class ReplyDecoder(ABC):
         self.splitter = SSESplitter()
         self._body: list[bytes] = []
         self._body_bytes = 0
+        self._things = self._held_bytes = self._event_bytes = 0
         self._out: list[Delta] = []
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -140,6 +143,10 @@ class ReplyDecoder(ABC):
     def _finish(self) -> Finish:
         """How a reply that is whole ended."""
 
+    @abstractmethod
+    def _count_things(self) -> int:
+        """How many things besides text it keeps; it only grows."""
+
     # --- bytes ---
 
     def _keep(self, data: bytes) -> None:
@@ -155,10 +162,27 @@ class ReplyDecoder(ABC):
         try:
             events = self.splitter.feed(data)
         except BadReply as error:
-            self._fail(error)
+            self._cut_off(error)
             return
-        for event in events:
-            self._take_event(event)
+        self._event_bytes += len(data)
+        if events:
+            for event in events:
+                self._take_event(event)
+            self._hold()
+
+    def _hold(self) -> None:
+        """Count the bytes of events that brought more than text."""
+        if (things := self._count_things()) != self._things:
+            self._things = things
+            self._held_bytes += self._event_bytes
+            if self._held_bytes > MAX_HELD_BYTES:
+                self._cut_off(BadReply(f"more than {MAX_HELD_BYTES:,} bytes of calls and other parts"))
+        self._event_bytes = 0
+
+    def _cut_off(self, error: BadReply) -> None:
+        """Take no more, also while the client reads on for a moment."""
+        self._fail(error)
+        self._closed, self.splitter = True, SSESplitter()
 
     def _handed_out(self) -> list[Delta]:
         out, self._out = self._out, []

@@ -60,12 +60,16 @@ class _Block:
 
 
 class Blocks:
-    """The blocks of one reply as far as they came, in the order in which they began."""
+    """The blocks of one reply as far as they came, in the order in which they began.
+
+    Attributes:
+        things: How many blocks, signatures and citations it has taken.
+    """
 
     def __init__(self) -> None:
         self._blocks: list[_Block] = []
         self._by_index: dict[int, _Block] = {}  # the latest, where a server numbers all blocks the same
-        self._calls = 0
+        self._calls = self.things = 0
 
     @property
     def has_calls(self) -> bool:
@@ -98,8 +102,10 @@ class Blocks:
                 return self._add_input(block, delta.partial_json)
             case "signature_delta":
                 block.signature = delta.signature or block.signature
+                self.things += 1
             case "citations_delta":
                 block.citations.append(delta.citation)
+                self.things += 1
             case _:
                 block.known = False
         return None
@@ -107,6 +113,7 @@ class Blocks:
     def _begin(self, index: int, data: dict[str, Any]) -> _Block:
         block = self._by_index[index] = _Block(data, self._calls)
         self._blocks.append(block)
+        self.things += 1
         self._calls += block.kind == "tool_use"
         return block
 
@@ -117,12 +124,14 @@ class Blocks:
         block.pieces.append(text)
         return make(text)
 
-    @staticmethod
-    def _add_input(block: _Block, text: str | None) -> Delta | None:
+    def _add_input(self, block: _Block, text: str | None) -> Delta | None:
         if not text or block.whole_input:  # pieces after a whole input would only repeat it
             return None
         block.pieces.append(text)
-        return CallDelta(block.position, arguments=text) if block.kind == "tool_use" else None
+        if block.kind == "tool_use":
+            return CallDelta(block.position, arguments=text)
+        self.things += 1  # of what the API's own tools do
+        return None
 
     def finished(
         self, taken: Collection[str] = (), make_id: Callable[[], str] = new_call_id

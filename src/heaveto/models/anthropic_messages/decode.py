@@ -79,6 +79,9 @@ class MessagesDecoder(ReplyDecoder):
             refusal=self._explanation,
         )
 
+    def _count_things(self) -> int:
+        return self._blocks.things
+
     def _finish(self) -> Finish:
         if ending := ENDINGS.get(self.stop_reason):
             return ending

@@ -27,11 +27,16 @@ class _Call:
 
 
 class CallsUnderWay:
-    """The calls of one reply as far as they came, in the order in which they began."""
+    """The calls of one reply as far as they came, in the order in which they began.
+
+    Attributes:
+        things: How many calls, pieces of names and extras it has taken.
+    """
 
     def __init__(self) -> None:
         self._calls: list[_Call] = []
         self._by_index: dict[int, int] = {}
+        self.things = 0
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -50,6 +55,7 @@ class CallsUnderWay:
             call.arguments.append(arguments)
         if part.extra_content is not None:
             call.extra = part.extra_content
+            self.things += 1
         return CallDelta(position, new_id, new_name, arguments) if new_id or new_name or arguments else None
 
     def _position(self, index: int | None, part_id: str, name: str) -> int:
@@ -65,17 +71,18 @@ class CallsUnderWay:
 
     def _begin(self) -> int:
         self._calls.append(_Call())
+        self.things += 1
         return len(self._calls) - 1
 
     @staticmethod
     def _begins_another(call: _Call, part_id: str, name: str) -> bool:
         return bool(part_id and call.id and part_id != call.id and name)
 
-    @staticmethod
-    def _take_name(call: _Call, name: str) -> str:
+    def _take_name(self, call: _Call, name: str) -> str:
         if not name or name == call.name or call.arguments:
             return ""
         call.name += name
+        self.things += 1
         return name
 
     def finished(

@@ -43,6 +43,7 @@ class ChatDecoder(ReplyDecoder):
         self._calls = CallsUnderWay()
         self._details = ReasoningDetails()
         self._extra_content: Any = None
+        self._unsaid = 0  # texts beside those that were handed out
         self.finish_reason = self.native_finish_reason = ""
 
     @property
@@ -77,6 +78,9 @@ class ChatDecoder(ReplyDecoder):
         if calls:
             extras["calls"] = calls
         return {"provider": self._provider, **extras} if extras else {}
+
+    def _count_things(self) -> int:
+        return self._calls.things + self._details.things + self._unsaid
 
     def _finish(self) -> Finish:
         if ending := ENDINGS.get(self.finish_reason):
@@ -165,18 +169,23 @@ class ChatDecoder(ReplyDecoder):
         if part.refusal:
             self._refusal.append(part.refusal)
             self.contents += 1
+            self.characters += len(part.refusal)
         if part.extra_content is not None:
             self._extra_content = part.extra_content
+            self._unsaid += 1
         for call in part.tool_calls or ():
             if (delta := self._calls.add(call)) is not None:
                 self._add(delta)
 
     def _take_reasoning(self, part: Part) -> None:
         from_details = self._details.add(part.reasoning_details)
-        if isinstance(part.reasoning_content, str):
-            self._reasoning_content.append(part.reasoning_content)
         said = next((text for text in (part.reasoning, part.reasoning_content) if text and isinstance(text, str)), "")
         self._add_reasoning(said or from_details)  # many send the same words in both
+        if isinstance(part.reasoning_content, str):
+            self._reasoning_content.append(part.reasoning_content)
+            self._unsaid += len(part.reasoning_content) > len(said)
+        if said:
+            self._unsaid += len(from_details) > len(said)
         if part.reasoning_details:
             self.contents += 1
 

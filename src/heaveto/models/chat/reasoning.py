@@ -8,12 +8,18 @@ from typing import Any
 __all__ = ["ReasoningDetails", "split_content"]
 
 JOINED = frozenset({"text", "summary", "data"})  # come in pieces; every other field comes whole
+READABLE = frozenset({"type", "index", "id", "format", "text", "summary"})  # short, or counted as text
 
 
 class ReasoningDetails:
-    """OpenRouter's `reasoning_details`, merged by type and index: a signature may come after the text that it signs."""
+    """OpenRouter's `reasoning_details`, merged by type and index: a signature may come after the text that it signs.
+
+    Attributes:
+        things: How many details it has, and how often another field than readable text came with one.
+    """
 
     def __init__(self) -> None:
+        self.things = 0
         self._merged: dict[tuple[Any, Any], dict[str, Any]] = {}
 
     def add(self, details: Any) -> str:
@@ -29,6 +35,7 @@ class ReasoningDetails:
 
     def _merge(self, detail: dict[str, Any]) -> None:
         into = self._merged.setdefault((_plain(detail.get("type")), _plain(detail.get("index"))), {})
+        self.things += not (into and READABLE.issuperset(detail))
         for key, value in detail.items():
             if key in JOINED and isinstance(value, str) and isinstance(into.get(key), str):
                 into[key] += value

@@ -78,6 +78,9 @@ class GeminiDecoder(ReplyDecoder):
             refusal="" if self.stop_reason == GOOD_END else self._explanation,
         )
 
+    def _count_things(self) -> int:
+        return len(self._parts)
+
     def _finish(self) -> Finish:
         if self._blocked:
             return "filtered"

@@ -47,6 +47,9 @@ class Parts:
         self._parts: list[dict[str, Any] | _Joined] = []
         self._calls: list[_Call] = []
 
+    def __len__(self) -> int:
+        return len(self._parts)
+
     @property
     def has_calls(self) -> bool:
         return bool(self._calls)

@@ -80,6 +80,9 @@ class ResponsesDecoder(ReplyDecoder):
             refusal="".join(self._refusal),
         )
 
+    def _count_things(self) -> int:
+        return self._items.things
+
     def _finish(self) -> Finish:
         if not self._complete:
             return ENDINGS.get(self.stop_reason, "incomplete")

@@ -50,13 +50,17 @@ class _Item:
 
 
 class Items:
-    """The items of one reply as far as they came, in the order in which they began."""
+    """The items of one reply as far as they came, in the order in which they began.
+
+    Attributes:
+        things: How many items it has taken, begun or whole.
+    """
 
     def __init__(self) -> None:
         self._items: list[_Item] = []
         self._by_id: dict[str, _Item] = {}
         self._by_index: dict[int, _Item] = {}  # the latest, where a server numbers all items the same
-        self._calls = 0
+        self._calls = self.things = 0
 
     @property
     def has_calls(self) -> bool:
@@ -74,6 +78,7 @@ class Items:
     def _begin(self, index: int | None, data: dict[str, Any]) -> _Item:
         item = _Item(data, self._calls)
         self._items.append(item)
+        self.things += 1
         if item.kind == "function_call":
             self._calls += 1
         if item_id := _text(data, "id"):
@@ -104,6 +109,7 @@ class Items:
         if item is None:
             item = self._begin(index, data)
         item.data, item.whole = data, True
+        self.things += 1
         yield from self._say_all(item)
 
     def complete_all(self, output: list[dict[str, Any]]) -> Iterator[Piece]:
