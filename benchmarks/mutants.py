@@ -58,7 +58,12 @@ TEST_SECONDS = 10  # a test that takes longer hangs; the slowest takes 3 s on a 
 MUTANT_SECONDS = 60  # for a hang that pytest's own limit does not end; all tests take 30 s on a very busy machine
 MAX_BYTES = 4_000_000_000  # a mutant that gathers memory without end is stopped before it harms the machine
 NOT_TESTED = 99  # an exit code that pytest does not have
-KILLED = {1, 2, -signal.SIGKILL}  # a test failed, a test file could not be loaded, a hang; else nothing was tested
+KILLED = {
+    1,
+    2,
+    3,
+    -signal.SIGKILL,
+}  # a test failed, nothing could be loaded, pytest broke, a hang; else nothing was tested
 LOADED = (anyio.pytest_plugin, hypothesis.strategies, msgspec, pytest_timeout, trio.testing, xdist.plugin)  # before the fork
 
 

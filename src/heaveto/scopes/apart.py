@@ -20,7 +20,7 @@ from .abandoned import Unfinished, note_abandoned, unfinished, unfinished_work
 from .clock import on_trio
 from .scope import Scope, current_cause
 
-__all__ = ["call_in_task"]
+__all__ = ["call_in_task", "keep_for_ever"]
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
@@ -164,11 +164,11 @@ class _Driver(Generic[T]):
         awaited = list(_awaited_by(self._coroutine))
         try:
             if on_trio() and _forget_nurseries():  # to close what waits for a nursery would confuse Trio
-                _keep_for_ever(awaited)
+                keep_for_ever(awaited)
             else:
                 self._coroutine.close()
         except RuntimeError:
-            _keep_for_ever(awaited)
+            keep_for_ever(awaited)
         except BaseException:  # noqa: S110  # heaveto: allow swallowed-stop its bugs while it is let go are nobody's
             pass
         raise _Left
@@ -222,7 +222,7 @@ def _awaited_by(coroutine: object) -> Iterator[object]:
         each = getattr(each, "cr_await", None)
 
 
-def _keep_for_ever(coroutines: list[object]) -> None:
+def keep_for_ever(coroutines: list[object]) -> None:
     """Else the interpreter closes them again when they or it go, and complains."""
     for each in coroutines:
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .faults import Answered, Cut, FaultyExchange, FaultyStore, Write, fault_at, faults_at_random
     from .leaks import Leak, LeakedError, no_leaks
     from .scripted_model import ScriptedModel, calls, scripted
-    from .stops import StoppedRun, every_await
+    from .stops import EndlessError, StoppedRun, every_await
     from .store_conformance import CHECKS
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "Answered",
     "Backend",
     "Cut",
+    "EndlessError",
     "FakeClock",
     "FaultyExchange",
     "FaultyStore",
@@ -50,7 +51,7 @@ _HOMES = {
     "faults": ("Answered", "Cut", "FaultyExchange", "FaultyStore", "Write", "fault_at", "faults_at_random"),
     "leaks": ("Leak", "LeakedError", "no_leaks"),
     "scripted_model": ("ScriptedModel", "calls", "scripted"),
-    "stops": ("StoppedRun", "every_await"),
+    "stops": ("EndlessError", "StoppedRun", "every_await"),
     "store_conformance": ("CHECKS",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

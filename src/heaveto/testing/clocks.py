@@ -17,7 +17,7 @@ import selectors
 import sys
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar, TypeVarTuple
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar, TypeVarTuple, get_args
 
 import anyio
 
@@ -40,6 +40,8 @@ class Running(Protocol):
 
     def jump(self, seconds: float) -> None: ...
 
+    def break_off(self, error: BaseException) -> None: ...
+
 
 class FakeClock:
     """A fake clock for runs on one back end; each run begins at 0.
@@ -51,9 +53,14 @@ class FakeClock:
 
     Attributes:
         in_use: Whether somebody asked for its `backend`, to run something under it.
+
+    Raises:
+        ValueError: There is no such back end.
     """
 
     def __init__(self, backend_name: Backend) -> None:
+        if backend_name not in get_args(Backend):
+            raise ValueError(f"a fake clock's back end is asyncio or trio, not {backend_name!r}")
         self.backend_name, self.in_use = backend_name, False
         self._running: Running | None = None
 
@@ -82,6 +89,11 @@ class FakeClock:
         if self._running is None:
             raise RuntimeError("nothing runs under this clock yet")
         self._running.jump(seconds)
+
+    def break_off(self, error: BaseException) -> None:
+        """End the run now, whatever its tasks do: `run` raises, on Trio with an error around this one."""
+        if self._running is not None:
+            self._running.break_off(error)
 
     def run(self, fn: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
         """Run `fn(*args)` in a loop of its own under this clock, which starts at 0."""
@@ -121,9 +133,13 @@ class JumpingSelector(selectors.DefaultSelector):
         self.now = 0.0
         self._held = 0
         self._waited = 0.0  # real seconds since the last jump, while held
+        self._broken: BaseException | None = None
 
     def jump(self, seconds: float) -> None:
         self.now += seconds
+
+    def break_off(self, error: BaseException) -> None:
+        self._broken = error
 
     def hold(self) -> None:
         self._held += 1
@@ -134,6 +150,8 @@ class JumpingSelector(selectors.DefaultSelector):
             self._waited = 0.0
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if self._broken is not None:
+            raise self._broken
         ready = super().select(0)
         if ready or (timeout is not None and timeout <= 0):
             return ready

@@ -31,7 +31,7 @@ import anyio.lowlevel
 from ..scopes import abandoned_threads
 from ..scopes.clock import on_trio
 
-__all__ = ["Leak", "LeakedError", "no_leaks"]
+__all__ = ["Leak", "LeakedError", "no_leaks", "tasks_of_this_loop"]
 
 Kind: TypeAlias = Literal["task", "thread", "process", "file"]
 Found: TypeAlias = "dict[object, Leak]"
@@ -112,10 +112,10 @@ class no_leaks:  # noqa: N801 - reads as a word in a `with`
 
 
 def _everything() -> Found:
-    return {**dict(_tasks()), **dict(_threads()), **dict(_files()), **dict(_processes())}
+    return {**dict(tasks_of_this_loop()), **dict(_threads()), **dict(_files()), **dict(_processes())}
 
 
-def _tasks() -> Iterator[tuple[object, Leak]]:
+def tasks_of_this_loop() -> Iterator[tuple[object, Leak]]:
     """The tasks of the loop that runs here; none without one. The task itself is the key, so its id is not used again."""
     if on_trio():
         import trio

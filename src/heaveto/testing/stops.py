@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,9 +27,12 @@ import anyio
 
 from ..causes import Cancelled, DeadlinePassed, Shutdown, Stop
 from ..scopes import Scope
+from ..scopes.apart import keep_for_ever
+from ..scopes.clock import on_trio
 from .clocks import Backend, FakeClock, start_eagerly
+from .leaks import tasks_of_this_loop
 
-__all__ = ["CAUSES", "WAYS", "StoppedRun", "Way", "every_await", "stop_points"]
+__all__ = ["CAUSES", "WAYS", "EndlessError", "StoppedRun", "Way", "every_await", "stop_points"]
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
@@ -36,6 +40,7 @@ Way: TypeAlias = Literal["cancel", "deadline", "shutdown"]
 
 REPLAY_VARIABLE = "HEAVETO_STOP"
 FAR = 1e9  # seconds: a deadline that no run reaches, but one that waits for nothing does, so that it ends
+MOST_AWAITS = 10_000  # of a run that nothing stops, and again after a stop: so many runs of so many awaits take hours
 WAYS: tuple[Way, ...] = ("cancel", "deadline", "shutdown")
 CAUSES: dict[Way, Stop] = {
     "cancel": Cancelled("stopped by the test", "every_await"),
@@ -70,6 +75,25 @@ class StoppedRun(Generic[T]):
     left_running: tuple[str, ...]
 
 
+class EndlessError(AssertionError):
+    """A function under `every_await` did not end.
+
+    Args:
+        point: Where it was stopped, as HEAVETO_STOP takes it; empty when nothing stopped it.
+        awaits: How many awaits it went on for; 0 when it waited for what never came.
+    """
+
+    def __init__(self, point: str, awaits: int) -> None:
+        super().__init__(point, awaits)
+        self.point, self.awaits = point, awaits
+
+    def __str__(self) -> str:
+        long = f"it has not ended after {self.awaits:,} awaits" if self.awaits else "it waits for what never comes"
+        if self.point:
+            return f"stopped, {long}: does it swallow its stop? {REPLAY_VARIABLE}={self.point} replays it"
+        return f"without a stop, {long}: every_await needs a function that ends by itself"
+
+
 class _Tally:
     points = 0
 
@@ -97,13 +121,19 @@ def every_await(
 
     Raises:
         BaseException: What `fn` raises when nothing stops it.
+        EndlessError: `fn` does not end, stopped or not.
+        ValueError: There is no such back end or way, or HEAVETO_STOP is no point.
     """
+    if unknown := set(ways) - set(WAYS):
+        raise ValueError(f"the ways to be stopped are {', '.join(WAYS)}; not {', '.join(map(repr, sorted(unknown)))}")
     plans = [(way, 0) for way in ways] + [("cancel", again) for again in again_after if "cancel" in ways]
     for backend, seed in _in_turn(backends, seeds):
+        if REPLAY_VARIABLE not in os.environ:
+            _check_that_it_ends(_Stopper(backend, "deadline", 0, 0, seed), fn, *args)
         for way, again in plans:
             for at in _replayed(backend, way, again, seed):
-                stopper = _Stopper(way, at, again, seed)
-                run = _run(backend, stopper, fn, *args)
+                stopper = _Stopper(backend, way, at, again, seed)
+                run = _run(stopper, fn, *args)
                 if stopper.awaits < at:
                     if run.error is not None:
                         raise run.error
@@ -124,18 +154,26 @@ def _replayed(backend: Backend, way: Way, again: int, seed: int) -> Iterable[int
     wanted = os.environ.get(REPLAY_VARIABLE)
     if wanted is None:
         return itertools.count(1)
+    if not re.fullmatch(r"(asyncio|trio):(cancel|deadline|shutdown):[1-9]\d*:\d+:\d+", wanted):
+        raise ValueError(f"{REPLAY_VARIABLE} is one point, such as trio:cancel:17:0:1, not {wanted!r}")
     at = wanted.split(":")[2]
     return [int(at)] if wanted == f"{backend}:{way}:{at}:{again}:{seed}" else []
 
 
 class _Stopper:
-    """Counts the awaits of a run, and stops it at one of them."""
+    """Counts the awaits of a run, and stops it at one of them; at 0, which is none, it only counts."""
 
-    def __init__(self, way: Way, at: int, again: int, seed: int) -> None:
-        self.way, self.at, self.again, self.seed = way, at, again, seed
+    def __init__(self, backend: Backend, way: Way, at: int, again: int, seed: int) -> None:
+        self.clock, self.way, self.at, self.again, self.seed = FakeClock(backend), way, at, again, seed
         self.awaits = 0
         self.scope = Scope(FAR, CAUSES["deadline"])
         self.inside = False
+        self.endless: EndlessError | None = None
+
+    @property
+    def point(self) -> str:
+        """As HEAVETO_STOP names it."""
+        return f"{self.clock.backend_name}:{self.way}:{self.at}:{self.again}:{self.seed}" if self.at else ""
 
     def await_seen(self) -> None:
         if not self.inside:
@@ -145,6 +183,14 @@ class _Stopper:
             self._stop()
         elif self.again and self.awaits == self.at + self.again:
             self.scope.cancel(Cancelled("stopped by the test again", "every_await"))
+        elif self.awaits == self.at + self.again + MOST_AWAITS:
+            self._break_off()
+
+    def _break_off(self) -> None:
+        """End a run that goes on and on, and whose tasks may heed nothing."""
+        self.endless = EndlessError(self.point, MOST_AWAITS)
+        keep_for_ever([task for task, _ in tasks_of_this_loop()])  # else the interpreter closes them, and complains
+        self.clock.break_off(self.endless)
 
     def _stop(self) -> None:
         if self.way == "deadline":
@@ -153,7 +199,15 @@ class _Stopper:
             self.scope.cancel(CAUSES[self.way])
 
 
-def _run(backend: Backend, stopper: _Stopper, fn: Callable[[*Args], Awaitable[T]], *args: *Args) -> StoppedRun[T]:
+def _check_that_it_ends(stopper: _Stopper, fn: Callable[[*Args], Awaitable[object]], *args: *Args) -> None:
+    error = _run(stopper, fn, *args).error
+    if isinstance(error, DeadlinePassed) and error.args == CAUSES["deadline"].args:
+        raise EndlessError(stopper.point, 0) from error
+    if error is not None:
+        raise error
+
+
+def _run(stopper: _Stopper, fn: Callable[[*Args], Awaitable[T]], *args: *Args) -> StoppedRun[T]:
     value: T | None = None
     error: BaseException | None = None
     left: tuple[str, ...] = ()
@@ -164,24 +218,37 @@ def _run(backend: Backend, stopper: _Stopper, fn: Callable[[*Args], Awaitable[T]
             with stopper.scope:
                 stopper.inside = True
                 try:
-                    value = await _counted(backend, stopper, fn, *args)
+                    value = await _counted(stopper, fn, *args)
                 finally:
                     stopper.inside = False
-        except (KeyboardInterrupt, SystemExit):
-            raise
         except BaseException as raised:  # heaveto: allow swallowed-stop it is the result
+            if not _is_a_result(raised):
+                raise
             error = raised
-        left = _left_running(backend)
+        left = _left_running()
 
-    FakeClock(backend).run(main)
+    try:
+        stopper.clock.run(main)
+    except BaseException:  # heaveto: allow swallowed-stop one that was broken off is raised below, bare
+        if stopper.endless is None:
+            raise
+    if stopper.endless is not None:
+        raise stopper.endless
     return StoppedRun(
-        backend=backend, way=stopper.way, at=stopper.at, again=stopper.again, seed=stopper.seed, cause=CAUSES[stopper.way],
-        value=value, error=error, left_running=left,
+        backend=stopper.clock.backend_name, way=stopper.way, at=stopper.at, again=stopper.again, seed=stopper.seed,
+        cause=CAUSES[stopper.way], value=value, error=error, left_running=left,
     )  # fmt: skip
 
 
-async def _counted(backend: Backend, stopper: _Stopper, fn: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
-    if backend == "trio":
+def _is_a_result(error: BaseException) -> bool:
+    """Whether it comes from the run; not Ctrl-C, an exit, or what pytest ends a test with, a time limit's included."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_a_result, error.exceptions))
+    return isinstance(error, (Exception, anyio.get_cancelled_exc_class()))
+
+
+async def _counted(stopper: _Stopper, fn: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
+    if on_trio():
         from .trio_clock import counting_steps
 
         with counting_steps(stopper.await_seen, stopper.seed):
@@ -249,7 +316,7 @@ class _Counted(Coroutine[Any, Any, T]):
         self._inner.close()
 
 
-def _left_running(backend: Backend) -> tuple[str, ...]:
-    if backend == "trio":
+def _left_running() -> tuple[str, ...]:
+    if on_trio():
         return ()
     return tuple(sorted(task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()))

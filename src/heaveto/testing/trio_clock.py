@@ -36,6 +36,12 @@ class HoldingClock(trio.abc.Instrument):
     def jump(self, seconds: float) -> None:
         self.mock.jump(seconds)
 
+    def break_off(self, error: BaseException) -> None:
+        def fail() -> float:
+            raise error
+
+        vars(self.mock)["current_time"] = fail  # Trio asks at each turn of its loop, which ends at an error there
+
     def hold(self) -> None:
         self._held += 1
         if self._held == 1:
