@@ -13,7 +13,7 @@ DEVELOPING = $(VENV)/.developing
 SDKS = $(VENV)/sdks
 CODE = src tests benchmarks
 
-.PHONY: help install demo test lint reference pydantics faults stops loops wire bytes fuzz crashes mutants mcp bench bench-repair streams sdk clean
+.PHONY: help install demo test lint reference pydantics faults stops loops wire bytes fuzz crashes postgres mutants mcp bench bench-repair streams sdk clean
 
 help:
 	@echo "make demo          repair a small broken project, without a key and without the network"
@@ -28,6 +28,7 @@ help:
 	@echo "make bytes         streams closed, reset, stalled and split at every byte"
 	@echo "make fuzz          a million odd inputs for the splitter and each codec"
 	@echo "make crashes       processes killed around every journal write and every effect, and what becomes of their runs"
+	@echo "make postgres      runs on Postgres: processes killed and paused, a server restarted, lines cut"
 	@echo "make hostile       tools that hang, escape, leak and lie, with a figure for each"
 	@echo "make mutants       the ground floor broken in small ways, one at a time: its tests must notice"
 	@echo "make mcp           MCP servers from npm: called, stopped, killed, started again"
@@ -100,6 +101,10 @@ bytes: $(DEVELOPING)
 # ARGS="--all" kills at every pair of points, ARGS="--replay plain asyncio 17 3" at one of them.
 crashes: $(DEVELOPING)
 	$(BIN)/python tests/crashes/crashes.py $(ARGS)
+
+# A server of its own, from the programs that are installed here. ARGS="--seed 2 --rounds 5" goes on for longer.
+postgres: $(DEVELOPING)
+	$(BIN)/python tests/postgres/postgres.py $(ARGS)
 
 # ARGS="--only SEED:NUMBER" shows one input, and what goes wrong with it.
 fuzz: $(DEVELOPING)

@@ -5,22 +5,19 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import sqlite3
 import sys
 import traceback
-from collections.abc import Callable
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import anyio
+from crash_journals import KilledStore, begin_journal, open_journal, stored
 from crash_outside import NOTES, Note, Outside, read_notes
 from crash_scenarios import FILE_AT_THE_START, SCENARIOS, TOOLS, Scenario, Speaker, World, enter, word_on
 
 from heaveto.causes import Stop
 from heaveto.errors import RunNotFound
-from heaveto.journal import Entry, SqliteStore
 from heaveto.journal.records import Record
 from heaveto.journal.seals import decode_entries
 from heaveto.loop import Outcome
@@ -30,36 +27,11 @@ from heaveto.testing.clocks import Backend, FakeClock
 
 __all__ = ["BACKENDS", "RUN", "Left", "begin", "live", "live_and_die", "warm_up"]
 
-T = TypeVar("T")
-
 BACKENDS: tuple[Backend, ...] = ("asyncio", "trio")
 RUN = "run"
-JOURNAL, WORK = "journal.db", "work"
+WORK = "work"
 HANG_SECONDS = 60  # real ones
 MOST_DRIVES = 12  # of one process
-
-
-class KilledStore(SqliteStore):
-    """Its process may be killed before each write, in the middle of its transaction, and after it."""
-
-    def __init__(self, path: Path, outside: Outside) -> None:
-        super().__init__(path)
-        self._outside = outside
-
-    async def _write(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        outside, name = self._outside, getattr(work, "func", work).__name__
-
-        def interrupted(connection: sqlite3.Connection) -> T:
-            result = work(connection)
-            outside.reach(f"in the transaction of {name}")
-            return result
-
-        outside.reach(f"before {name}")
-        result = await super()._write(interrupted)
-        if name == "append":
-            outside.note("acked", number=int(str(result)))
-        outside.reach(f"after {name}")
-        return result
 
 
 @dataclass(frozen=True)
@@ -72,7 +44,9 @@ class Left:
 
     @classmethod
     def of(cls, folder: Path) -> Left:
-        return cls(_records(folder / JOURNAL), read_notes(folder / NOTES), (folder / WORK / "a.txt").read_text())
+        return cls(
+            list(decode_entries(RUN, stored(folder))), read_notes(folder / NOTES), (folder / WORK / "a.txt").read_text()
+        )
 
 
 def begin(folder: Path) -> None:
@@ -80,6 +54,7 @@ def begin(folder: Path) -> None:
     work = folder / WORK
     work.mkdir(parents=True)
     (work / "a.txt").write_text(FILE_AT_THE_START)
+    begin_journal(folder)
 
 
 def warm_up(folder: Path) -> None:
@@ -141,7 +116,7 @@ def _repeat_trio() -> None:
 async def _whole_life(scenario: Scenario, folder: Path, outside: Outside) -> None:
     first = not outside.notes()
     outside.note("lived")
-    store = KilledStore(folder / JOURNAL, outside)
+    store = open_journal(folder, outside)
     world = enter(outside, first_life=first)
     agent = Agent(
         model=Speaker(scenario, outside),
@@ -163,7 +138,7 @@ async def _whole_life(scenario: Scenario, folder: Path, outside: Outside) -> Non
     raise AssertionError("the run never ends")
 
 
-async def _drive(agent: Agent, store: SqliteStore, stop_after: tuple[float, Stop] | None) -> Outcome | None:
+async def _drive(agent: Agent, store: KilledStore, stop_after: tuple[float, Stop] | None) -> Outcome | None:
     """One drive; None where there is nothing left to do."""
     opened: Any
     try:
@@ -184,7 +159,7 @@ async def _drive(agent: Agent, store: SqliteStore, stop_after: tuple[float, Stop
         return await run.wait()
 
 
-async def _decide(store: SqliteStore, world: World) -> None:
+async def _decide(store: KilledStore, world: World) -> None:
     """What a person does who is asked: look at the world and say what is there, or say what may be done."""
     state = await read_state(store, RUN)
     for entry in state.asked():
@@ -196,11 +171,3 @@ async def _decide(store: SqliteStore, world: World) -> None:
         done = world.was_done(entry.call.id)
         world.outside.note("decided", entry.call.id, "done" if done else "again")
         await resolve_call(store, RUN, entry.call.id, "done" if done else "again")
-
-
-def _records(path: Path) -> list[Record]:
-    if not path.exists():
-        return []
-    with closing(sqlite3.connect(path)) as connection:
-        bodies = connection.execute("SELECT body FROM entry ORDER BY place")
-        return list(decode_entries(RUN, (Entry(seq, 0.0, body) for seq, (body,) in enumerate(bodies, 1))))

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from crash_journals import copy_world
 from crash_judge import wrong_with
 from crash_life import BACKENDS, Left, begin, live, live_and_die, warm_up
 from crash_scenarios import SCENARIOS, Scenario
@@ -153,10 +154,10 @@ def kill(case: Case) -> Verdict:
         try:
             if not run.kill_at(case.first):
                 raise AssertionError("it was not killed")
-            shutil.copytree(run.folder, folder / "killed")
+            copy_world(run.folder, folder / "killed")
             for chain in case.chains(run.finish()):
                 shutil.rmtree(run.folder)
-                shutil.copytree(folder / "killed", run.folder)
+                copy_world(folder / "killed", run.folder)
                 run.lefts[1:] = []
                 if all(run.kill_at(point) for point in chain):
                     run.finish()

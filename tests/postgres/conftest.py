@@ -5,17 +5,21 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+if TYPE_CHECKING:
+    from postgres_server import Server
 
-from postgres_server import Server, find_binaries, other_server, running_server, schema_address
+sys.path.insert(0, str(Path(__file__).parent))
 
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
     """A server of this test run's own, which may be restarted."""
+    from postgres_server import find_binaries, running_server
+
     if find_binaries() is None:
         pytest.skip("no postgres")
     with running_server() as running:
@@ -25,6 +29,8 @@ def server() -> Iterator[Server]:
 @pytest.fixture
 def address(request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of an empty place in a database."""
+    from postgres_server import other_server, schema_address
+
     at = other_server() or request.getfixturevalue("server").address
     with schema_address(at) as place:
         yield place

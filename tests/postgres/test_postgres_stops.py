@@ -11,8 +11,11 @@ from functools import partial
 from typing import Any
 
 import anyio
-import psycopg
 import pytest
+
+pytest.importorskip("psycopg", reason="no psycopg")
+
+import psycopg
 
 from heaveto.causes import SaveTimeout
 from heaveto.journal import Summary, this_process

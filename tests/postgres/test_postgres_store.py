@@ -11,11 +11,15 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import count
 from pathlib import Path
+from typing import Any, cast
 
 import anyio
-import psycopg
 import pytest
 from anyio import to_thread
+
+pytest.importorskip("psycopg", reason="no psycopg")
+
+import psycopg
 from postgres_proxy import FAULTS, LATE_SECONDS, BadLine, Fault
 from postgres_server import Server, other_server, schema_address
 
@@ -32,7 +36,8 @@ from heaveto.errors import (
 from heaveto.journal import Summary, open_store, this_process
 from heaveto.journal.postgres import PostgresStore
 from heaveto.journal.postgres_address import read_address
-from heaveto.journal.postgres_schema import FORMAT, MIGRATIONS, bring_up, connect
+from heaveto.journal.postgres_schema import FORMAT, MIGRATIONS, Connection, bring_up, connect
+from heaveto.journal.postgres_statements import Create, Take
 from heaveto.runs import Agent
 from heaveto.scopes import tasks
 from heaveto.testing.scripted_model import scripted
@@ -439,3 +444,26 @@ def transactions(address: str) -> int:
         row = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchone()
     assert row is not None
     return int(row[0])
+
+
+def test_who_shows_life_between_a_look_and_the_taking_is_not_taken(address: str) -> None:
+    """The lease is over when another looks, and renewed before it takes."""
+    with closing(connect(read_address(address), 5.0)) as connection:
+
+        class Renewed:
+            """The same connection, on which something comes between."""
+
+            looks = 0
+
+            def execute(self, query: str, params: Any) -> Any:
+                found = connection.execute(query.encode(), params)
+                self.looks += 1
+                if self.looks == 1:
+                    connection.execute("UPDATE heaveto_run SET lease_until = clock_timestamp() + interval '1 minute'")
+                return found
+
+        create = Create("run", "far/x", [], b"{}", lease_seconds=-1.0)
+        assert create.answer(connection, {}) == 1
+        refusal = Take("run", "near/x", lease_seconds=60.0).answer(cast(Connection, Renewed()), {})
+        assert isinstance(refusal, RunTaken)
+        assert connection.execute("SELECT epoch, owner FROM heaveto_run").fetchone() == (1, "far/x")
