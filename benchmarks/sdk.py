@@ -39,6 +39,7 @@ GOALS = (
     Goal("chunk of text", "chunk", False, 10),
     Goal("chunk of text, fast", "chunk", True, 20),
     Goal("chunk of text, decoding alone", "decode", False, 50),
+    Goal("chunk of text, its JSON alone", "least", False, 0),
     Goal("short answer", "reply", False, 0),
     Goal("short answer, fast", "reply", True, 0),
     Goal("request of 300 messages, made", "made", False, 50),

@@ -72,6 +72,10 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             if problem := _problem(name, value):
                 raise ValueError(f"{name} must be {problem}, not {value!r}")
 
+    def __bool__(self) -> bool:
+        """Whether anything is given."""
+        return self != _NOTHING
+
     def given(self) -> dict[str, Any]:
         """The settings that are given, by name."""
         return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) not in (None, ())}
@@ -79,6 +83,9 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def over(self, other: Sampling) -> Sampling:
         """These settings, and the other's where these say nothing."""
         return Sampling(**{**other.given(), **self.given()})
+
+
+_NOTHING = Sampling()
 
 
 def _problem(name: str, value: Any) -> str:

@@ -144,7 +144,7 @@ class RemoteModel:
             CallTimeout, ConnectTimeout, StreamIdle: A limit of this call passed; raised on leaving.
             BadReply: (a member of it) when the reply cannot be used.
         """
-        if self.sampling != Sampling():
+        if self.sampling:
             request = msgspec.structs.replace(request, sampling=request.sampling.over(self.sampling))
         with watched(self.limits, streamed=self.streamed) as watchdog:
             stream = RemoteStream(self, request, watchdog)

@@ -58,8 +58,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def output_limit(self) -> int | None:
         """The most output tokens to ask for, whoever wants it so; None leaves it to the API."""
-        limits = [limit for limit in (self.max_output_tokens, self.sampling.max_tokens) if limit is not None]
-        return min(limits, default=None)
+        room, wanted = self.max_output_tokens, self.sampling.max_tokens
+        return wanted if room is None else room if wanted is None else min(room, wanted)
 
 
 class ModelStream(Protocol):

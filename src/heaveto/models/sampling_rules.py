@@ -78,6 +78,8 @@ class SamplingRules(NamedTuple):
 
     def place(self, body: dict[str, Any], sampling: Sampling, *, with_tools: bool) -> None:
         """Put the settings into a body. The most output tokens have other reasons too, and are put there by the encoder."""
+        if not sampling:
+            return
         for name, value in sampling.given().items():
             rule = self.rules.get(name)
             if rule is not None and rule.path and name != "max_tokens":

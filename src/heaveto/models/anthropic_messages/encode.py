@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from ...messages import (
     PDF,
     AssistantMessage,
@@ -75,22 +77,19 @@ class MessagesEncoder:
 
     def encode(self, request: Request) -> bytes:
         """The body of a request."""
-        conversation = self._conversations.setdefault(request.transcript, _Conversation())
+        if (conversation := self._conversations.get(request.transcript)) is None:
+            conversation = self._conversations[request.transcript] = _Conversation()
         conversation.take(request.transcript, self.encode_blocks)
         tail = dict(self._options)
         if (limit := request.output_limit) is not None:
             tail["max_tokens"] = limit
         if conversation.system:
-            tail["system"] = self._system(conversation.system)
+            tail["system"] = conversation.encoded_system(marked=self._cache)
         tools = self._encoded_tools(request.tools, mark=self._cache and not conversation.system)
         SAMPLING.place(tail, request.sampling, with_tools=bool(tools))
         if request.answer is not None:
             put(tail, ("output_config", "format"), self._answers.of(request.answer))
         return b"".join((self._prefix, *conversation.pieces(marked=self._cache), b"]", tools, b",", encode(tail)[1:]))
-
-    def _system(self, texts: list[str]) -> list[dict[str, Any]]:
-        blocks = [{"type": "text", "text": text} for text in texts]
-        return [*blocks[:-1], {**blocks[-1], "cache_control": CACHE_MARK}] if self._cache else blocks
 
     def _encoded_tools(self, tools: Sequence[ToolSpec], *, mark: bool) -> bytes:
         if (now := tuple(tools)) != self._tools:  # identical members are not looked into
@@ -129,6 +128,7 @@ class _Conversation:
 
     def __init__(self) -> None:
         self.system: list[str] = []
+        self._system_bytes = msgspec.Raw()
         self._seen = 0
         self._role = ""
         self._pieces: list[bytes] = []
@@ -141,11 +141,21 @@ class _Conversation:
             if isinstance(message, SystemMessage):
                 if message.content.strip():
                     self.system.append(message.content)
+                    self._system_bytes = msgspec.Raw()
                 continue
             role = "assistant" if isinstance(message, AssistantMessage) else "user"
             for block in encode_blocks(message):
                 self._add(role, block)
         self._seen = len(transcript)
+
+    def encoded_system(self, *, marked: bool) -> msgspec.Raw:
+        """What the system says, as blocks in JSON."""
+        if not self._system_bytes:
+            blocks: list[dict[str, Any]] = [{"type": "text", "text": text} for text in self.system]
+            if marked:
+                blocks[-1]["cache_control"] = CACHE_MARK
+            self._system_bytes = msgspec.Raw(encode(blocks))
+        return self._system_bytes
 
     def _add(self, role: str, block: bytes) -> None:
         if role == self._role:
