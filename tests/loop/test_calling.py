@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
-from heaveto.causes import AttemptTimeout, CallTimeout, Cancelled, StreamIdle
+from heaveto.causes import AttemptTimeout, CallTimeout, Cancelled, Shutdown, StreamIdle
 from heaveto.errors import (
     APIError,
     EmptyReply,
@@ -24,6 +24,7 @@ from heaveto.errors import (
 from heaveto.journal import MemoryStore
 from heaveto.journal.records import CallSpent, Replied, Retried
 from heaveto.loop import ReasoningPiece, TextPiece, TurnStarted
+from heaveto.loop.shared_budget import Budget
 from heaveto.messages import AssistantMessage, Delta, ReasoningDelta, Reply, TextDelta, Usage
 from heaveto.models import Request
 from heaveto.retry import RetryPolicy
@@ -179,6 +180,18 @@ async def test_no_attempt_follows_a_stop(fake_clock: FakeClock) -> None:
     assert outcome.why == "cancelled: lunch"
     assert (fake_clock.now - began, len(slow.requests)) == (pytest.approx(2), 1)
     assert len(bodies(events, Retried)) == 1, "it was going to be retried, and that is told"
+
+
+async def test_a_call_that_waits_for_its_share_is_not_made_within_a_grace(fake_clock: FakeClock) -> None:
+    """The run beside it has all of the budget, since nobody knows what a call costs, and gives it back within the grace."""
+    model = Cut(None, None, words=3)
+    agent = Agent(model=model, store=MemoryStore(), budget=Budget(usd=1))
+    async with agent.start("go") as first, agent.start("go") as second:
+        await anyio.sleep(1)
+        second.cancel(Shutdown("SIGTERM"))
+        assert (await first.wait()).kind == "answered"
+        assert (await second.wait()).kind == "shutdown"
+    assert len(model.ends) == 1
 
 
 async def test_a_wait_can_be_seen_while_it_lasts(fake_clock: FakeClock) -> None:

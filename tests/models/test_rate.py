@@ -9,12 +9,12 @@ from typing import Any
 import anyio
 import pytest
 
-from heaveto.causes import Cancelled, ConnectTimeout
+from heaveto.causes import Cancelled, ConnectTimeout, Shutdown
 from heaveto.errors import APIError
 from heaveto.messages import Reply, Transcript, UserMessage
 from heaveto.models import CallLimits, RemoteModel, Request, compatible
 from heaveto.retry import Attempt, RetryPolicy, retrying
-from heaveto.scopes import RateLimit, deadline, tasks
+from heaveto.scopes import RateLimit, Scope, deadline, graced, tasks
 from heaveto.testing import Answered, FakeClock, FaultyExchange, every_await
 
 pytestmark = pytest.mark.anyio
@@ -108,6 +108,19 @@ async def test_a_stopped_waiter_says_what_it_waited_for(fake_clock: FakeClock) -
     assert fake_clock.now == 5
     assert len(exchange.requests) == 1
     assert "while waiting for the shared quota (600 s)" in "".join(traceback.format_exception(caught.value))
+
+
+async def test_a_turn_that_comes_within_a_grace_is_not_used(fake_clock: FakeClock) -> None:
+    exchange = FaultyExchange(answer())
+    model = model_with(RateLimit(requests=1, per_seconds=5), exchange)
+    await ask(model)
+    with pytest.raises(Shutdown), Scope() as scope:
+        async with graced(20, Shutdown), tasks() as group:
+            group.start_soon(ask, model)
+            await anyio.sleep(1)
+            scope.cancel(Shutdown("SIGTERM"))
+    assert fake_clock.now == 5
+    assert len(exchange.requests) == 1
 
 
 async def test_the_limits_of_a_call_begin_after_the_wait(fake_clock: FakeClock) -> None:

@@ -69,6 +69,7 @@ class CallEntry:
     Attributes:
         first_at: When it first began, in seconds since 1970; 0 where nobody noted it.
         unknown_results: How often it ran and could not say whether it did something.
+        may_have_run: It is to run again because that does no harm, and nobody looked whether it took effect before.
         approval: What a person said of exactly this call, beforehand.
         is_answer: Whether it gave the run's answer.
     """
@@ -83,6 +84,7 @@ class CallEntry:
     first_at: float = 0.0
     unknown_results: int = 0
     is_answer: bool = False
+    may_have_run: bool = False
     identity: str = field(init=False)
 
     @property
@@ -285,7 +287,7 @@ class RunState:
         self.rungs[record.by] = self.rungs.get(record.by, 0) + 1
         entry.answer = None
         if record.verdict == "again":
-            entry.started = None
+            entry.started, entry.may_have_run = None, record.by in ("idempotent", "key")
         else:
             entry.answer = ToolMessage(record.call_id, record.name, record.content, record.ending)
         self._close_reply()

@@ -71,8 +71,10 @@ class Answering:
         self._marked.clear()
         self._begun.clear()
         for batch in in_batches(self._log.state.asked(), self._toolbox.may_run_beside):
+            raise_pending_stop()
             ready = [each for entry in batch if (each := await self._prepare(entry))]
             self._raise_fatal()
+            raise_pending_stop()  # before the markers too: what is marked counts as begun if the process dies now
             self._mark(ready)
             await self._log.commit()
             raise_pending_stop()
@@ -82,8 +84,13 @@ class Answering:
                 return
 
     def answer_not_run(self, why: object) -> None:
-        """Give each call that never began the result that says so. For when the run ends: no await."""
+        """Give each call that never began the result that says so. For when the run ends: no await.
+
+        One that began in an earlier drive, and was to run again here, has no answer yet: nobody knows what it did.
+        """
         for entry in list(self._log.state.open_calls.values()):
+            if entry.may_have_run:
+                continue
             marked_only = entry.call.id in self._marked and entry.call.id not in self._begun
             if entry.state == "asked" or (entry.state == "begun" and marked_only):
                 text = f"cancelled before it ran: {why}"
@@ -96,6 +103,8 @@ class Answering:
         except ApprovalNeeded:
             raise
         except NotEnoughTime as error:
+            if entry.may_have_run:
+                raise
             asked = entry.call
             self._log.add(ToolFinished(call_id=asked.id, name=asked.name, ending="not_run", content=f"not run: {error}"))
             return None
@@ -139,6 +148,8 @@ class Answering:
             if entry.approval.verdict == "denied":
                 raise Denied(call.name, entry.approval.why)
             return
+        if entry.may_have_run:  # it was allowed before it began, and a denial now would say that it never ran
+            return
         permitted = (not tool.approval or None) if self._toolbox.permit is None else self._toolbox.permit(tool, call)
         if permitted is True:
             return
@@ -172,6 +183,8 @@ class Answering:
     async def _run(self, ready: Ready) -> None:
         """Run one call and add its result."""
         async with self._toolbox.slots.hold():
+            if pending_cause() is not None:
+                return  # while it waited a grace began, for those that run beside it: the loop tells why it did not run
             self._begun.add(ready.asked.id)
             self._log.tell(ToolRunning(ready.asked.id, ready.asked.name, ready.asked.arguments))
             started = anyio.current_time()

@@ -13,6 +13,7 @@ from ..messages import Delta, Finish, ReasoningDelta, Reply, Sampling, TextDelta
 from ..models import AnswerSchema, Model, Request, ToolSpec
 from ..retry import Attempt, RetryNotice, RetryPolicy, retrying
 from ..scopes import Slots, current_cause
+from .answering import raise_pending_stop
 from .budget import Budgeting
 from .events import ReasoningPiece, TextPiece, TurnStarted
 from .log import Log
@@ -77,6 +78,7 @@ class Calling:
         """The reply, and the limit that cut it."""
         state = self._log.state
         async with self._slots.hold(), self._budgeting.held(state) as allowance:
+            raise_pending_stop()  # a grace may have begun while it waited for its turn
             if attempt.number == 1:
                 self._log.tell(TurnStarted(turn))
             request = self._request(state.transcript, allowance.cap)

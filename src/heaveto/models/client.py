@@ -24,7 +24,7 @@ import msgspec
 
 from ..errors import APIError, BadReply, ConfigError, IncompleteStream, TransportFailed
 from ..messages import Delta, Part, Reply, Sampling, Usage
-from ..scopes import RateLimit, Scope, finish, wall_time
+from ..scopes import RateLimit, Scope, finish, pending_cause, wall_time
 from .decoder import ReplyDecoder
 from .dialect import ANY_OUTPUT, Dialect, OutputBounds
 from .error_bodies import api_error
@@ -326,6 +326,8 @@ class RemoteStream:
         """Wait for the rate limit; no limit of the call counts meanwhile."""
         tokens = self._input_tokens() + (self._request.output_limit or 0)
         await rate.wait(tokens)
+        if (cause := pending_cause()) is not None:
+            raise copy.copy(cause)  # a grace began meanwhile, in which nothing new is asked
         self._booked_tokens = tokens
 
     def correct_rate(self) -> None:
