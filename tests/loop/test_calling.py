@@ -186,11 +186,13 @@ async def test_a_call_that_waits_for_its_share_is_not_made_within_a_grace(fake_c
     """The run beside it has all of the budget, since nobody knows what a call costs, and gives it back within the grace."""
     model = Cut(None, None, words=3)
     agent = Agent(model=model, store=MemoryStore(), budget=Budget(usd=1))
-    async with agent.start("go") as first, agent.start("go") as second:
+    async with agent.start("go") as first:
         await anyio.sleep(1)
-        second.cancel(Shutdown("SIGTERM"))
-        assert (await first.wait()).kind == "answered"
-        assert (await second.wait()).kind == "shutdown"
+        async with agent.start("go") as second:
+            await anyio.sleep(1)
+            second.cancel(Shutdown("SIGTERM"))
+            assert (await first.wait()).kind == "answered"
+            assert (await second.wait()).kind == "shutdown"
     assert len(model.ends) == 1
 
 

@@ -30,8 +30,13 @@ BUGS = (
         "        await self._log.commit()  # the results of the last turn, before anything new is spent\n",
         "",
     ),
-    Bug("the check's word is not asked for", "loop/ladder.py", "    check,\n", ""),
-    Bug("a write is run again", "loop/ladder.py", 'case.tool is None or case.tool.effect == "write"', "case.tool is None"),
+    Bug("the check's word is not asked for", "loop/rungs.py", "keyed, checked, undone", "keyed, undone"),
+    Bug(
+        "a write is run again",
+        "loop/rungs.py",
+        'if known.effect is None or known.effect == "write" or known.marked == "write":',
+        "if known.effect is None:",
+    ),
     Bug("a key for each try", "loop/answering.py", "key=marker.key if marker else", "key=str(id(entry)) if not marker else"),
     Bug("a call that never ran is said nothing of", "loop/answering.py", 'if entry.state == "asked" or', "if"),
     Bug(

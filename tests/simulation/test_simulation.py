@@ -13,7 +13,7 @@ from sim_scenario import Asked, Life, Scenario, Turn, from_json, to_json
 from sim_shrink import shrink
 from simulate import run_seeds
 
-from heaveto.loop import ladder
+from heaveto.loop import rungs
 
 HERE = Path(__file__).parent
 SEEDS = range(200)  # of the 2,000 of `make simulate`
@@ -62,17 +62,17 @@ def test_a_failing_scenario_is_made_small() -> None:
 def test_a_rung_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     turn = Turn((Asked("pay", "a", act="unsure"),))
     assert problems_of(Scenario((turn, Turn()))) == []
-    monkeypatch.setattr(ladder, "RUNGS", [rung for rung in ladder.RUNGS if rung is not ladder.check])
+    monkeypatch.setattr(rungs, "RUNGS", [rung for rung in rungs.RUNGS if rung is not rungs.checked])
     assert problems_of(Scenario((turn, Turn()))) == [
         "drive 1: calls were left without an answer: ['t1c0']"  # by its check it has one
     ]
 
 
 def test_a_write_that_is_run_again_without_a_word_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def again(case: ladder.Case) -> ladder.Verdict:
-        return case.again("idempotent")
+    def again(known: rungs.Known) -> rungs.Move:
+        return rungs.Decision("idempotent", "again")
 
     turn, life = Turn((Asked("shout", "a", after=2.0),)), Life(stop="cancel", at=1.0)
     assert problems_of(Scenario((turn, Turn()), (life,))) == []
-    monkeypatch.setattr(ladder, "RUNGS", [again])
+    monkeypatch.setattr(rungs, "RUNGS", [again])
     assert "more happened than should have" in problems_of(Scenario((turn, Turn()), (life,)))[0]
