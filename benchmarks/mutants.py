@@ -156,7 +156,10 @@ def _pytest(folder: Path, tests: list[str]) -> int:
         return 1
     if not Path(str(module.__file__)).is_relative_to(folder):
         return NOT_TESTED
-    return int(pytest.main([*OPTIONS, f"--timeout={TEST_SECONDS}", *tests]))
+    try:
+        return int(pytest.main([*OPTIONS, f"--timeout={TEST_SECONDS}", *tests]))
+    except BaseException:  # pytest does not end so by itself
+        return int(pytest.ExitCode.INTERNAL_ERROR)
 
 
 class Running(NamedTuple):
