@@ -6,12 +6,13 @@ import asyncio
 import subprocess
 import sys
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import anyio
 import pytest
 
-from heaveto.causes import CallTimeout, Cancelled, DeadlinePassed, SaveTimeout
+from heaveto.causes import CallTimeout, Cancelled, DeadlinePassed, SaveTimeout, StoppedFromOutside
 from heaveto.scopes import (
     Scope,
     abandonments,
@@ -160,6 +161,86 @@ async def test_what_must_finish_is_waited_for(fake_clock: FakeClock) -> None:
     with pytest.raises(DeadlinePassed), abandonments() as left, deadline(5):
         await call_in_task(careful)
     assert (saved, left, fake_clock.now) == (["all"], [], 13)
+
+
+async def test_what_must_finish_is_waited_for_also_the_second_time_and_two_calls_down(fake_clock: FakeClock) -> None:
+    saved: list[float] = []
+
+    async def save() -> None:
+        await anyio.sleep(8)
+        saved.append(fake_clock.now)
+
+    async def careful() -> None:
+        await finish(10, save)
+        try:
+            await anyio.sleep_forever()
+        finally:
+            await finish(10, save)
+
+    with pytest.raises(DeadlinePassed), abandonments() as left, deadline(9):
+        await call_in_task(call_in_task, careful)
+    assert (saved, left, fake_clock.now) == ([8, 17], [], 17)
+
+
+async def test_who_has_ended_is_not_waited_for_though_a_task_of_his_is_at_what_must_finish(fake_clock: FakeClock) -> None:
+    tasks_left: list[asyncio.Future[None]] = []
+
+    async def leaves_one() -> None:
+        tasks_left.append(asyncio.ensure_future(finish(30, anyio.sleep, 20)))
+        await anyio.sleep_forever()
+
+    if fake_clock.backend_name == "asyncio":
+        with pytest.raises(DeadlinePassed), deadline(5):
+            await call_in_task(leaves_one)
+        assert fake_clock.now == 5
+        await tasks_left[0]
+
+
+async def test_what_was_left_behind_is_told_to_the_block_around_it_alone() -> None:
+    nameless = partial(swallow)
+    with abandonments() as outer:
+        with abandonments() as inner, Scope(1, quiet=True):
+            await call_in_task(swallow)
+        with Scope(1, quiet=True):
+            await call_in_task(nameless)
+    assert (outer, inner) == (["task call"], ["task swallow"])
+
+
+async def test_its_task_and_the_cancellation_in_it_say_what_they_are_for_people() -> None:
+    seen: list[str] = []
+
+    async def look() -> None:
+        seen.append(anyio.get_current_task().name or "")
+        try:
+            await anyio.sleep_forever()
+        except anyio.get_cancelled_exc_class() as error:
+            seen.append(str(error))
+            raise
+
+    with pytest.raises(CallTimeout), deadline(40, CallTimeout(40)):
+        await call_in_task(look)
+    assert seen[0] == "heaveto:look"
+    assert repr(CallTimeout(40)) in seen[1]
+
+
+async def test_a_native_cancellation_is_told_inside_and_goes_on_though_there_is_a_result(fake_clock: FakeClock) -> None:
+    """It does not come again, so a result would swallow it."""
+    seen: list[object] = []
+
+    async def nearly() -> str:
+        try:
+            await anyio.sleep(10)
+        except asyncio.CancelledError:
+            seen.append(type(current_cause()))
+        return "done"
+
+    if fake_clock.backend_name == "asyncio":
+        task = asyncio.ensure_future(call_in_task(nearly))
+        await anyio.sleep(1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (seen, fake_clock.now) == ([StoppedFromOutside], 1)
 
 
 async def test_its_own_limit_ends_what_must_finish_and_then_it_is_left(fake_clock: FakeClock) -> None:

@@ -20,6 +20,8 @@ from heaveto.testing.clocks import Backend, FakeClock
 
 pytestmark = pytest.mark.anyio
 
+ANOTHER_THREAD = r"^a scope is cancelled in its loop's thread: hand the call to the loop, see loop_waker\(\)$"
+
 
 async def read_cause_when_stopped() -> Stop | None:
     """Waits until it is stopped; what it could read then is in `seen`."""
@@ -341,7 +343,7 @@ async def test_a_scope_is_stopped_from_a_thread_through_the_loop() -> None:
 
 async def test_from_another_thread_it_is_refused_and_nothing_is_changed() -> None:
     with Scope() as scope:
-        with pytest.raises(RuntimeError, match=r"^a scope is cancelled in its loop's thread: hand the call to the loop"):
+        with pytest.raises(RuntimeError, match=ANOTHER_THREAD):
             await anyio.to_thread.run_sync(scope.cancel, Cancelled("from a thread"))
         assert scope.own_cause is None
         await anyio.lowlevel.checkpoint()
@@ -410,6 +412,20 @@ async def test_a_stop_before_the_block_begins_waits_for_it() -> None:
     with pytest.raises(Cancelled, match="first"), scope:
         assert str(current_cause()) == "cancelled: first"
         await anyio.sleep(1)
+
+
+async def test_what_a_run_reports_on_its_cancellation_is_on_what_the_scope_raises() -> None:
+    """And not on the cause itself, which may stop many runs."""
+    cause = Cancelled("enough")
+    with pytest.raises(Cancelled) as caught, Scope() as scope:
+        scope.cancel(cause)
+        try:
+            await anyio.sleep(1)
+        except BaseException as error:
+            error.report = "as far as it came"  # type: ignore[attr-defined]
+            raise
+    assert caught.value.report == "as far as it came"
+    assert cause.report is None
 
 
 async def test_a_scope_is_entered_once() -> None:
