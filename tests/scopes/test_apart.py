@@ -220,7 +220,7 @@ async def test_its_task_and_the_cancellation_in_it_say_what_they_are_for_people(
     with pytest.raises(CallTimeout), deadline(40, CallTimeout(40)):
         await call_in_task(look)
     assert seen[0] == "heaveto:look"
-    assert repr(CallTimeout(40)) in seen[1]
+    assert str(CallTimeout(40)) in seen[1]
 
 
 async def test_a_native_cancellation_is_told_inside_and_goes_on_though_there_is_a_result(fake_clock: FakeClock) -> None:
@@ -300,6 +300,17 @@ async def test_tasks_beside_it_go_on() -> None:
                 await anyio.sleep(1)
                 scope.cancel(Cancelled("enough"))
     assert done == ["beside"]
+
+
+async def test_a_moment_that_is_no_time_is_refused_before_anything_begins() -> None:
+    begun: list[int] = []
+
+    async def work() -> None:
+        begun.append(1)
+
+    with pytest.raises(ValueError, match=r"^the seconds of a moment must be a number, not NaN$"):
+        await call_in_task(work, moment=float("nan"))
+    assert begun == []
 
 
 PROGRAM = """

@@ -157,6 +157,28 @@ async def test_what_would_have_to_be_awaited_is_refused() -> None:
             pytest.fail("it began")
 
 
+async def test_what_turns_out_to_be_async_is_told_and_nothing_is_left_unawaited() -> None:
+    async def close(cause: Stop) -> None: ...
+
+    class Closes:
+        async def __call__(self, cause: Stop) -> None: ...
+
+        def __repr__(self) -> str:
+            return "Closes()"
+
+    for callback, name in [(lambda cause: close(cause), "<lambda>"), (Closes(), r"Closes\(\)")]:
+        with pytest.raises(TypeError, match=rf"^{name} is async; a callback on a stop is not"), Scope() as scope:
+            async with on_stop(callback):
+                scope.cancel(Cancelled("enough"))
+                await anyio.sleep(1)
+
+
+async def test_what_cannot_be_called_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"^a callback on a stop is called with its cause; None cannot be called$"):
+        async with on_stop(None):  # type: ignore[arg-type]
+            pytest.fail("it began")
+
+
 async def test_a_cancellation_without_a_cause_is_called_one_from_outside() -> None:
     """Whether the block's own task comes to it first or the one that watches, which is a matter of chance."""
     seen: list[Stop] = []

@@ -374,3 +374,14 @@ def test_stopped_at_any_await_its_code_has_ended() -> None:
         assert run.error is None or isinstance(run.error, type(run.cause)), run
         assert run.left_running == ()
         assert log.count("begin") == log.count("end"), (run, log)
+
+
+async def test_a_moment_that_is_no_time_is_refused_before_anything_begins() -> None:
+    begun: list[int] = []
+
+    async def work() -> None:
+        begun.append(1)
+
+    with pytest.raises(ValueError, match=r"^the seconds of a moment must be a number, not NaN$"):
+        await call_foreign(work, moment=float("nan"))
+    assert begun == []

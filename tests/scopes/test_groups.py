@@ -285,3 +285,27 @@ async def test_a_group_is_stopped_quietly_by_its_own_scope(fake_clock: FakeClock
         await anyio.sleep(2)
         group.scope.cancel(Cancelled("enough"))
     assert (fake_clock.now, [str(cause) for cause in seen]) == (2, ["cancelled: enough"])
+
+
+async def test_a_failure_without_words_comes_out_as_itself() -> None:
+    seen: list[str] = []
+
+    class Untellable(Exception):
+        def __str__(self) -> str:
+            raise ValueError("no words for it")
+
+    async def fail() -> None:
+        raise Untellable
+
+    async def wait() -> None:
+        try:
+            await anyio.sleep(10)
+        finally:
+            seen.append(str(current_cause()))
+
+    with pytest.raises(Untellable):
+        async with tasks() as group:
+            group.start_soon(wait)
+            await anyio.sleep(1)
+            group.start_soon(fail)
+    assert seen == ["a task beside it failed: (its text cannot be read: ValueError)"]

@@ -8,6 +8,7 @@ import random
 import threading
 import time
 from functools import partial
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -150,22 +151,22 @@ async def test_ten_thousand_waiters_stopped_at_random_leave_the_rest_on_time(fak
     assert max(now for _, now in served) <= 10.001
 
 
-@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf")])
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "60"])
 @pytest.mark.parametrize("setting", ["requests", "tokens", "per_seconds", "burst", "token_burst"])
-def test_a_limit_that_is_none_is_refused(setting: str, value: float) -> None:
-    with pytest.raises(ValueError, match=rf"^{setting} must be above 0, not {value}; use None for no limit$"):
-        RateLimit(**{setting: value})  # type: ignore[arg-type]
+def test_a_limit_that_is_none_is_refused(setting: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=rf"^{setting} must be above 0, not {value!r}; use None for no limit$"):
+        RateLimit(**{setting: value})
 
 
-@pytest.mark.parametrize("tokens", [math.nan, math.inf, -1])
-async def test_what_is_no_number_of_tokens_is_refused_and_nothing_is_taken(tokens: float) -> None:
+@pytest.mark.parametrize("tokens", [math.nan, math.inf, -1, "1"])
+async def test_what_is_no_number_of_tokens_is_refused_and_nothing_is_taken(tokens: Any) -> None:
     limit = RateLimit(requests=60, tokens=100)
     before = limit.statistics()
-    with pytest.raises(ValueError, match=rf"^tokens must be 0 or more, not {tokens}$"):
+    with pytest.raises(ValueError, match=rf"^tokens must be 0 or more, not {tokens!r}$"):
         await limit.wait(tokens)
-    for none in (math.nan, -math.inf):
-        with pytest.raises(ValueError, match=rf"^tokens must be a number, not {none}$"):
-            limit.correct(none)
+    for none in (math.nan, -math.inf, "1"):
+        with pytest.raises(ValueError, match=rf"^tokens must be a number, not {none!r}$"):
+            limit.correct(none)  # type: ignore[arg-type]
     assert limit.statistics() == before
 
 

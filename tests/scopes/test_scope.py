@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import traceback
 from contextlib import ExitStack
 from typing import Any
@@ -15,12 +16,23 @@ from hypothesis import strategies as st
 
 from heaveto.causes import CallTimeout, Cancelled, DeadlinePassed, Shutdown, Stop, StreamIdle
 from heaveto.errors import NotEnoughTime
-from heaveto.scopes import Scope, check_stop, current_cause, deadline, loop_waker, need, pending_cause, tasks, time_left
+from heaveto.scopes import (
+    Scope,
+    call_in_thread,
+    check_stop,
+    current_cause,
+    deadline,
+    loop_waker,
+    need,
+    pending_cause,
+    tasks,
+    time_left,
+)
 from heaveto.testing.clocks import Backend, FakeClock
 
 pytestmark = pytest.mark.anyio
 
-ANOTHER_THREAD = r"^a scope is cancelled in its loop's thread: hand the call to the loop, see loop_waker\(\)$"
+ANOTHER_THREAD = r"^a scope is stopped in its loop's thread: hand the call to the loop, see loop_waker\(\)$"
 
 
 async def read_cause_when_stopped() -> Stop | None:
@@ -172,7 +184,7 @@ async def test_cancelling_a_deadline_is_not_a_timeout() -> None:
         scope.cancel(Cancelled("by hand"))
         await anyio.sleep(10)
     assert not isinstance(caught.value, TimeoutError)
-    assert "Cancelled('by hand', '')" in str(caught.value.__context__)
+    assert "cancelled: by hand" in str(caught.value.__context__)
 
 
 async def test_on_a_tie_the_nearest_wins() -> None:
@@ -426,6 +438,71 @@ async def test_what_a_run_reports_on_its_cancellation_is_on_what_the_scope_raise
             raise
     assert caught.value.report == "as far as it came"
     assert cause.report is None
+
+
+class Own(Stop):
+    """Somebody's own cause, whose arguments are not its fields."""
+
+    code = "own"
+
+    def __init__(self, *, user: str) -> None:
+        super().__init__(f"{user} has had enough")
+        self.user = user
+
+
+async def test_a_cause_of_ones_own_may_take_any_arguments() -> None:
+    for cause in (Own(user="ada"), CallTimeout(5, "patience")):
+        with pytest.raises(type(cause)) as caught, Scope() as scope:
+            scope.cancel(cause)
+            await anyio.sleep(1)
+        assert (str(caught.value), caught.value.args) == (str(cause), cause.args)
+        assert vars(caught.value) == {**vars(cause), "report": None}
+        assert caught.value is not cause
+
+
+async def test_what_led_to_a_cause_stays_with_it_and_so_does_where_the_work_was() -> None:
+    cause = Cancelled("enough")
+    cause.__cause__ = ValueError("bad data")
+    with pytest.raises(Cancelled) as caught, Scope() as scope:
+        scope.cancel(cause)
+        await anyio.sleep(1)
+    assert caught.value.__cause__ is cause.__cause__
+    assert isinstance(caught.value.__context__, anyio.get_cancelled_exc_class())
+    assert not caught.value.__suppress_context__
+
+
+class Untellable:
+    def __repr__(self) -> str:
+        raise ValueError("no words for it")
+
+
+async def test_a_cause_that_cannot_be_told_stops_all_the_same() -> None:
+    with pytest.raises(OSError, match="clean-up") as failed, Scope(quiet=True) as scope:
+        scope.cancel(Cancelled(Untellable()))  # type: ignore[arg-type]
+        try:
+            await anyio.sleep(1)
+        finally:
+            raise OSError("clean-up")
+    assert failed.value.__notes__ == ["while stopping: (its text cannot be read: ValueError)"]
+
+
+async def test_a_limit_is_moved_in_its_block_and_thread_to_a_time_with_a_cause(fake_clock: FakeClock) -> None:
+    scope = Scope()
+    with pytest.raises(RuntimeError, match=r"^a scope's limit is moved inside its block: enter it first$"):
+        scope.limit(5, Cancelled())
+    with scope:
+        for refused, until, late in [
+            (ValueError("the time of a limit must be a number, not NaN"), math.nan, Cancelled()),
+            (TypeError("a cause is a Stop, such as Cancelled('why'), not 'late'"), 1.0, "late"),
+        ]:
+            with pytest.raises(type(refused), match=re.escape(str(refused))):
+                scope.limit(until, late)  # type: ignore[arg-type]
+        with pytest.raises(RuntimeError, match=ANOTHER_THREAD):
+            await call_in_thread(scope.limit, 1.0, Cancelled())
+        await anyio.sleep(10)
+    scope.limit(fake_clock.now + 1, Cancelled())
+    await anyio.sleep(10)
+    assert scope.own_cause is None
 
 
 async def test_a_scope_is_entered_once() -> None:

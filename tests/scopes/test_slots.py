@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -41,6 +42,12 @@ async def test_below_one_is_one(total: int) -> None:
     assert slots.statistics().total == 1
     async with slots.hold():
         assert not slots.acquire_nowait()
+
+
+@pytest.mark.parametrize("total", [2.5, float("nan"), "3", None])
+def test_only_whole_numbers_are_counted(total: Any) -> None:
+    with pytest.raises(TypeError, match=rf"^a number of slots is a whole one, such as 4, not {total!r}$"):
+        Slots(total)
 
 
 async def test_what_was_not_taken_cannot_be_given_back() -> None:

@@ -241,3 +241,15 @@ def test_stopped_at_any_await_no_thread_is_left() -> None:
         assert run.error is None or isinstance(run.error, type(run.cause)), run
         assert run.left_running == ()
     assert abandoned_threads() == []
+
+
+async def test_async_code_and_a_moment_that_is_no_time_are_refused_before_anything_begins() -> None:
+    begun: list[int] = []
+
+    async def work() -> None: ...
+
+    with pytest.raises(TypeError, match=r"^work is async and runs in the loop; a thread is for sync code$"):
+        await call_in_thread(work)
+    with pytest.raises(ValueError, match=r"^the seconds of a moment must be a number, not NaN$"):
+        await call_in_thread(begun.append, 1, moment=float("nan"))
+    assert begun == []

@@ -75,6 +75,9 @@ def test_time_passes_for_code_that_computes(fake_clock: FakeClock) -> None:
 
     with pytest.raises(RuntimeError, match="nothing runs"):
         fake_clock.jump(1)
+    for back in (-1, math.nan, math.inf):
+        with pytest.raises(ValueError, match=rf"^time goes on by a number of seconds, 0 or more, not {back}$"):
+            fake_clock.jump(back)
     fake_clock.run(main)
 
 

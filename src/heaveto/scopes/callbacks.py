@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import anyio
 import anyio.abc
@@ -35,7 +35,9 @@ class StopCallback:
     def _run(self, cause: Stop) -> None:
         if self._attached:
             self._attached, self.ran = False, True
-            self._callback(cause)
+            if inspect.iscoroutine(made := self._callback(cause)):
+                made.close()
+                _refuse_async(self._callback)
 
 
 @asynccontextmanager
@@ -49,11 +51,13 @@ async def on_stop(callback: Callable[[Stop], Any]) -> AsyncIterator[StopCallback
     The callback must not wait. It is called before a stopped block is left; leaving an unstopped one detaches it.
 
     Raises:
-        TypeError: The callback is async, and nobody could await it.
+        TypeError: The callback is none, or it is async, and nobody could await it.
         Exception: What the callback raised; with what the block raised, in an ExceptionGroup.
     """
+    if not callable(callback):
+        raise TypeError(f"a callback on a stop is called with its cause; {callback!r} cannot be called")
     if inspect.iscoroutinefunction(callback):
-        raise TypeError(f"{callback.__name__} is async; a callback on a stop is not awaited, so it must not be")
+        _refuse_async(callback)
     attached = StopCallback(callback)
     if (cause := current_cause()) is not None:
         attached._run(cause)
@@ -70,6 +74,11 @@ async def on_stop(callback: Callable[[Stop], Any]) -> AsyncIterator[StopCallback
         finally:
             attached.detach()
             watching.cancel(Cancelled("the block was left"))
+
+
+def _refuse_async(callback: Callable[[Stop], Any]) -> NoReturn:
+    name = getattr(callback, "__name__", repr(callback))
+    raise TypeError(f"{name} is async; a callback on a stop is not awaited, so it must not be")
 
 
 def _is_cancellation(error: BaseException) -> bool:

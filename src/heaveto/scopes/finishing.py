@@ -76,7 +76,7 @@ async def graced(seconds: float, *kinds: type[Stop]) -> AsyncIterator[Scope]:
     Raises:
         ValueError: It was not said which stops are held off, or for how long.
     """
-    if math.isnan(seconds) or not kinds:
+    if math.isnan(seconds) or not kinds or not all(isinstance(kind, type) and issubclass(kind, Stop) for kind in kinds):
         raise ValueError(f"a grace has seconds and kinds of stops, such as graced(30, Shutdown); got {(seconds, *kinds)}")
     outer, settled = _current.get(), anyio.Event()
     wider = list(outer.visible(through_grace=True)) if outer else []

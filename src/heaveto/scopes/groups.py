@@ -10,7 +10,7 @@ import anyio
 import anyio.abc
 import anyio.lowlevel
 
-from ..causes import SiblingFailed
+from ..causes import SiblingFailed, text_of
 from .scope import Scope, _current
 
 __all__ = ["Tasks", "tasks", "unwrapped"]
@@ -66,7 +66,7 @@ def _telling(scope: Scope) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        scope.note(SiblingFailed(str(error) or type(error).__name__))
+        scope.note(SiblingFailed(text_of(error) or type(error).__name__))
         raise
 
 

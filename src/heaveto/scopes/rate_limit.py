@@ -46,7 +46,7 @@ class RateLimit:
         name: What a waiter was waiting for, in the notes of its stop.
 
     Raises:
-        ValueError: When a limit is not above 0.
+        ValueError: When a limit is not a number above 0.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class RateLimit:
             "token_burst": token_burst,
         }
         for setting, value in given.items():
-            if value is not None and not 0 < value < math.inf:
-                raise ValueError(f"{setting} must be above 0, not {value}; use None for no limit")
+            if value is not None and not (_is_number(value) and 0 < value < math.inf):
+                raise ValueError(f"{setting} must be above 0, not {value!r}; use None for no limit")
         per_token = math.inf if tokens is None else tokens / per_seconds
         self._requests = _Bucket(math.inf if requests is None else requests / per_seconds, burst)
         self._tokens = _Bucket(per_token, token_burst or min(tokens or math.inf, 2 * per_token))
@@ -87,8 +87,8 @@ class RateLimit:
         Raises:
             ValueError: That is no number of tokens. Nothing was taken.
         """
-        if not 0 <= tokens < math.inf:
-            raise ValueError(f"tokens must be 0 or more, not {tokens}")
+        if not (_is_number(tokens) and 0 <= tokens < math.inf):
+            raise ValueError(f"tokens must be 0 or more, not {tokens!r}")
         with self._lock:
             now = self._time.now()
             seconds = max(self._requests.take(1, now), self._tokens.take(tokens, now))
@@ -102,8 +102,8 @@ class RateLimit:
         Raises:
             ValueError: That is no number of tokens. Nothing was taken.
         """
-        if not math.isfinite(tokens):
-            raise ValueError(f"tokens must be a number, not {tokens}")
+        if not (_is_number(tokens) and math.isfinite(tokens)):
+            raise ValueError(f"tokens must be a number, not {tokens!r}")
         with self._lock:
             self._tokens.take(tokens, self._time.now())
 
@@ -126,6 +126,10 @@ class RateLimit:
         with self._lock:
             self._waiting -= 1
             self._given_up += given_up
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
 
 
 class _SharedTime:

@@ -13,7 +13,6 @@ The rules of this file:
 
 from __future__ import annotations
 
-import copy
 import itertools
 import math
 from collections.abc import Iterator
@@ -24,12 +23,12 @@ from typing import NamedTuple, Self
 
 import anyio
 
-from ..causes import DeadlinePassed, Stop
+from ..causes import DeadlinePassed, Stop, text_of
 from ..errors import NotEnoughTime
 from .clock import Clock, loop_clock
 from .moving_limit import MovingLimit
 
-__all__ = ["Scope", "check_stop", "current_cause", "deadline", "need", "pending_cause", "time_left"]
+__all__ = ["Scope", "check_stop", "current_cause", "deadline", "need", "pending_cause", "refuse_nan", "time_left"]
 
 _current: ContextVar[Scope | None] = ContextVar("heaveto_scope", default=None)
 _order = itertools.count()
@@ -70,8 +69,7 @@ class Scope:
     def __init__(
         self, seconds: float = math.inf, late: Stop | None = None, *, shield: bool = False, quiet: bool = False
     ) -> None:
-        if math.isnan(seconds):
-            raise ValueError("a scope's seconds must be a number, not NaN")
+        refuse_nan(seconds, "a scope's seconds")
         if late is not None:
             _refuse_no_stop(late)
         self._seconds, self._late, self._shield, self._quiet = seconds, late, shield, quiet
@@ -106,7 +104,7 @@ class Scope:
             self._moving.close()
         # The native scope alone may not know yet that the deadline has passed: asyncio's does not look, Trio's does.
         if stop and (stop.order == PASSED or self.native.cancel_called) and error is not None and not _is_a_stop(error):
-            error.add_note(f"while stopping: {stop.cause}")  # an error in the clean-up does not hide the cause
+            error.add_note(f"while stopping: {text_of(stop.cause)}")  # an error in the clean-up does not hide the cause
         swallowed = bool(self.native.__exit__(kind, error, traceback))
         if stop and self.native.cancelled_caught and not self._quiet:
             fresh = _fresh(stop.cause)
@@ -130,20 +128,28 @@ class Scope:
         if not self._entered:
             self._early = self._early or cause
             return
-        if get_ident() != self._thread:
-            raise RuntimeError("a scope is cancelled in its loop's thread: hand the call to the loop, see loop_waker()")
+        self._refuse_another_thread()
         if not self.note(cause):
             for event in self._hurry:
                 event.set()
-        self.native.cancel(reason=repr(cause))
+        self.native.cancel(reason=text_of(cause))
 
     def limit(self, until: float, late: Stop) -> None:
-        """Move the block's time limit, as often as one likes; nothing once it was stopped, or its limit passed.
+        """Move the block's time limit, as often as one likes; nothing once it was stopped or left, or its limit passed.
+
+        Call it inside the block, in the loop's thread.
 
         Args:
             until: By the loop's clock; infinite for none.
             late: The cause when that passes.
         """
+        _refuse_no_stop(late)
+        refuse_nan(until, "the time of a limit")
+        if self._over:
+            return
+        if not self._entered:
+            raise RuntimeError("a scope's limit is moved inside its block: enter it first")
+        self._refuse_another_thread()
         if self._latch() is not None or self.native.cancel_called:
             self.native.cancel()  # the loop may not have noticed yet
             return
@@ -158,6 +164,10 @@ class Scope:
             return False
         self._stop = Stopped(self._clock(), next(_order), cause)
         return True
+
+    def _refuse_another_thread(self) -> None:
+        if get_ident() != self._thread:
+            raise RuntimeError("a scope is stopped in its loop's thread: hand the call to the loop, see loop_waker()")
 
     @property
     def cause(self) -> Stop | None:
@@ -245,8 +255,7 @@ def need(seconds: float, what: str = "") -> None:
     Raises:
         NotEnoughTime: With both numbers. Nothing was begun.
     """
-    if math.isnan(seconds):
-        raise ValueError("the seconds needed must be a number, not NaN")
+    refuse_nan(seconds, "the seconds needed")
     left = time_left()
     if left < seconds:
         raise NotEnoughTime(seconds, left, what)
@@ -258,11 +267,23 @@ def _refuse_no_stop(cause: object) -> None:
         raise TypeError(f"a cause is a Stop, such as Cancelled('why'), not {cause!r}")
 
 
+def refuse_nan(seconds: float, what: str) -> None:
+    """Raises: ValueError: It is NaN, which no comparison would notice."""
+    if math.isnan(seconds):
+        raise ValueError(f"{what} must be a number, not NaN")
+
+
 def _fresh(cause: Stop) -> Stop:
-    """A copy with notes of its own, since one cause may stop many runs."""
-    fresh = copy.copy(cause)
+    """A copy with notes of its own, since one cause may stop many runs.
+
+    Made without `__init__`, which in somebody's own class may take other arguments than `args` has.
+    """
+    fresh = type(cause).__new__(type(cause))
+    fresh.args = cause.args
+    vars(fresh).update(vars(cause))
     if notes := getattr(cause, "__notes__", None):
         fresh.__notes__ = list(notes)
+    fresh.__cause__, fresh.__suppress_context__ = cause.__cause__, False  # its context tells where the work was
     return fresh
 
 

@@ -26,9 +26,14 @@ class Slots:
     Args:
         total: How many; below 1 is 1, since nothing can wait on slots that cannot exist.
         name: What a waiter was waiting for, in the notes of its stop.
+
+    Raises:
+        TypeError: That is no whole number.
     """
 
     def __init__(self, total: int, name: str = "slot") -> None:
+        if not isinstance(total, int):
+            raise TypeError(f"a number of slots is a whole one, such as 4, not {total!r}")
         self._total, self._taken, self.name = max(1, total), 0, name
         self._waiting: dict[_Turn, None] = {}  # ordered, and quick to leave
         self._lock = Lock()

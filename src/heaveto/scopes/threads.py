@@ -7,6 +7,7 @@ is the one exception to "nothing is left running" and therefore counted.
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
@@ -17,7 +18,7 @@ import anyio
 from ..causes import Stop
 from .abandoned import note_abandoned
 from .clock import fake_clock, loop_waker
-from .scope import current_cause
+from .scope import current_cause, refuse_nan
 
 __all__ = ["Handoff", "abandoned_threads", "call_in_thread"]
 
@@ -91,7 +92,13 @@ async def call_in_thread(fn: Callable[[*Args], T], *args: *Args, moment: float =
 
     Args:
         moment: Seconds between the stop and the abandonment.
+
+    Raises:
+        TypeError: It is async. Nothing was begun.
     """
+    refuse_nan(moment, "the seconds of a moment")
+    if inspect.iscoroutinefunction(fn):
+        raise TypeError(f"{fn.__name__} is async and runs in the loop; a thread is for sync code")
     handoff: Handoff[T] = Handoff()
     context = copy_context()
 

@@ -86,6 +86,8 @@ class FakeClock:
 
     def jump(self, seconds: float) -> None:
         """Let time pass at once, as it does for code that computes for long without an await."""
+        if not 0 <= seconds < math.inf:
+            raise ValueError(f"time goes on by a number of seconds, 0 or more, not {seconds}")
         if self._running is None:
             raise RuntimeError("nothing runs under this clock yet")
         self._running.jump(seconds)
