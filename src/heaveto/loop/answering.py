@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,7 +20,7 @@ import msgspec
 from ..causes import Stop, StoppedFromOutside, ToolTimeout, to_data
 from ..errors import ApprovalNeeded, Denied, NotEnoughTime, ToolError, ToolFatal
 from ..journal.records import ToolFinished, ToolStarted
-from ..journal.state import CallEntry
+from ..journal.state import CallEntry, RunState
 from ..messages import ToolCall
 from ..scopes import abandonments, current_cause, deadline, loop_waker, pending_cause, tasks, wall_time
 from ..tools import Call, Effect, TakenAnswer, Tool, WithMedia, recovery_of, running
@@ -30,7 +30,7 @@ from .outcome import describe
 from .toolbox import Toolbox, finished_by_error
 from .usual_time import UsualTimes
 
-__all__ = ["Answering", "call_for", "in_batches", "raise_pending_stop", "time_limit"]
+__all__ = ["Answering", "call_for", "in_batches", "not_run", "raise_pending_stop", "time_limit"]
 
 
 EDITED = "a person changed the arguments to {} and allowed that\n"
@@ -88,13 +88,7 @@ class Answering:
 
         One that began in an earlier drive, and was to run again here, has no answer yet: nobody knows what it did.
         """
-        for entry in list(self._log.state.open_calls.values()):
-            if entry.may_have_run:
-                continue
-            marked_only = entry.call.id in self._marked and entry.call.id not in self._begun
-            if entry.state == "asked" or (entry.state == "begun" and marked_only):
-                text = f"cancelled before it ran: {why}"
-                self._log.add(ToolFinished(call_id=entry.call.id, name=entry.call.name, ending="not_run", content=text))
+        self._log.add(*not_run(self._log.state, self._marked - self._begun, why))
 
     async def _prepare(self, entry: CallEntry) -> Ready | None:
         """Check a call; None when it has its result already. Nothing of it has begun."""
@@ -216,6 +210,20 @@ class Answering:
     def _raise_fatal(self) -> None:
         if self._fatal:
             raise _joined(self._fatal)
+
+
+def not_run(state: RunState, marked_only: Collection[str], why: object) -> list[ToolFinished]:
+    """The results of the calls that never began.
+
+    Args:
+        marked_only: The calls that have their marker, and no more.
+    """
+    text = f"cancelled before it ran: {why}"
+    return [
+        ToolFinished(call_id=entry.call.id, name=entry.call.name, ending="not_run", content=text)
+        for entry in state.open_calls.values()
+        if entry.state == "asked" or (entry.state == "begun" and entry.call.id in marked_only)
+    ]
 
 
 def in_batches(entries: Iterable[CallEntry], may_run_beside: Callable[[str], bool]) -> list[list[CallEntry]]:

@@ -18,7 +18,7 @@ from ..models import Model
 from ..scopes import current_cause, finish
 from .run import carrying, cause_of
 
-__all__ = ["begin", "read_records", "read_state", "take", "take_up", "write_word"]
+__all__ = ["begin", "opening_records", "read_records", "read_state", "take", "take_up", "write_word"]
 
 RELEASE_SECONDS = 10.0
 UNDONE = "The user has put the files that you had changed back as they were before"
@@ -94,7 +94,7 @@ async def take_up(
             sampling=None if sampling == state.started.sampling else sampling,
             answer=None if answer == state.started.answer else answer,
         )
-        log.add(*_opening_records(state, drive, limits, say))
+        log.add(*opening_records(state, drive, limits, say))
         await log.commit()
     except BaseException:
         await finish(RELEASE_SECONDS, store.release, run_id, epoch)
@@ -159,9 +159,10 @@ async def read_state(store: Store, run_id: str) -> RunState:
     return fold(await read_records(store, run_id))
 
 
-def _opening_records(
+def opening_records(
     state: RunState, drive: DriveStarted, limits: Limits | None, say: UserMessage | None
 ) -> Iterator[Record]:
+    """What a drive of an old run begins with."""
     if state.finished is None and not state.open_calls and state.answer is None:
         # Killed, and no tool call was open: a model call may have been under way, whose spend nobody knows.
         killed = {"code": "killed", "text": "the process ended during a model call, or just before one"}

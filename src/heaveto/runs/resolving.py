@@ -10,7 +10,7 @@ from ..journal.records import ToolResolved
 from ..journal.state import CallEntry, RunState
 from .opening import write_word
 
-__all__ = ["resolve_call"]
+__all__ = ["resolve_call", "word_on"]
 
 
 async def resolve_call(
@@ -28,7 +28,7 @@ async def resolve_call(
         RunNotFound, RunTaken: It cannot be taken up.
         ConfigError: There is no such call in doubt.
     """
-    return await write_word(store, run_id, lambda state: _verdict(_in_doubt(state, call_id), verdict, evidence, who))
+    return await write_word(store, run_id, lambda state: word_on(_in_doubt(state, call_id), verdict, evidence, who))
 
 
 def _in_doubt(state: RunState, call_id: str) -> CallEntry:
@@ -42,7 +42,8 @@ def _in_doubt(state: RunState, call_id: str) -> CallEntry:
     return entries[call_id]
 
 
-def _verdict(entry: CallEntry, verdict: Literal["done", "again", "told"], evidence: str, who: str) -> ToolResolved:
+def word_on(entry: CallEntry, verdict: Literal["done", "again", "told"], evidence: str, who: str) -> ToolResolved:
+    """A person's verdict as it is written down."""
     call = entry.call
     if verdict == "told":
         content = (
