@@ -13,7 +13,7 @@ DEVELOPING = $(VENV)/.developing
 SDKS = $(VENV)/sdks
 CODE = src tests benchmarks
 
-.PHONY: help install demo test lint reference pydantics faults stops loops wire bytes fuzz crashes simulate postgres mutants mcp bench bench-repair streams sdk clean
+.PHONY: help install demo test lint reference pydantics faults stops loops wire bytes fuzz crashes model simulate postgres mutants mcp bench bench-repair streams sdk clean
 
 help:
 	@echo "make demo          repair a small broken project, without a key and without the network"
@@ -30,6 +30,7 @@ help:
 	@echo "make crashes       processes killed around every journal write and every effect, and what becomes of their runs"
 	@echo "make postgres      runs on Postgres: processes killed and paused, a server restarted, lines cut"
 	@echo "make simulate      runs of everything at once, by seed, held against a plain interpreter of what must come of them"
+	@echo "make model         every state of a run with two drivers, kills, faults, stops and a person"
 	@echo "make hostile       tools that hang, escape, leak and lie, with a figure for each"
 	@echo "make mutants       the ground floor broken in small ways, one at a time: its tests must notice"
 	@echo "make mcp           MCP servers from npm: called, stopped, killed, started again"
@@ -106,9 +107,14 @@ crashes: $(DEVELOPING)
 # A server of its own, from the programs that are installed here. ARGS="--seed 2 --rounds 5" goes on for longer.
 postgres: $(DEVELOPING)
 	$(BIN)/python tests/postgres/postgres.py $(ARGS)
+
 # ARGS="--seed 17" shows what is wrong with one seed, made small; ARGS=--bugs has it find bugs in copies of the product.
 simulate: $(DEVELOPING)
 	$(BIN)/python tests/simulation/simulate.py $(ARGS)
+
+# The tables, the ladder and the store's leases, explored in every state that they can come to; and seeded bugs found so.
+model: $(DEVELOPING)
+	$(BIN)/python tests/model/model.py
 
 # ARGS="--only SEED:NUMBER" shows one input, and what goes wrong with it.
 fuzz: $(DEVELOPING)

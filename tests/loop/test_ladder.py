@@ -11,7 +11,9 @@ import pytest
 from heaveto.causes import Cancelled
 from heaveto.errors import OutcomeUnknown, ToolFatal
 from heaveto.journal import MemoryStore, Summary
-from heaveto.journal.records import Record, ToolStarted, decode_record, encode_record
+from heaveto.journal.records import Record, Replied, RunStarted, ToolResolved, ToolStarted, decode_record, encode_record
+from heaveto.journal.state import fold
+from heaveto.loop.answering import not_run
 from heaveto.messages import UserMessage
 from heaveto.runs import Agent, read_records, resolve_call
 from heaveto.testing.clocks import FakeClock
@@ -403,3 +405,16 @@ async def test_what_is_said_while_a_call_waits_comes_after_its_answer(drive: Any
     roles = [type(message).__name__ for message in driven.model.requests[0]]
     assert roles == ["UserMessage", "AssistantMessage", "ToolMessage", "UserMessage"]
     assert driven.model.requests[0][-1] == UserMessage("be quick")
+
+
+@pytest.mark.parametrize(("by", "says_so"), [("idempotent", False), ("key", False), ("check", True), ("person", True)])
+def test_a_stop_does_not_say_that_a_call_never_ran_which_is_to_be_run_again_and_may_have_run(by: Any, says_so: bool) -> None:
+    """Only what somebody saw not to have happened may be called that; the rest is run again by the next drive."""
+    asked = SEND.message.tool_calls[0]
+    started = ToolStarted(call_id=asked.id, name="send", effect="write", key="k")
+    replied = Replied(turn=1, message=SEND.message, finish="tool_calls")
+    verdict = ToolResolved(call_id=asked.id, name="send", verdict="again", by=by)
+    state = fold([RunStarted(run_id="run", task="go"), replied, started, verdict])
+    assert bool(not_run(state, set(), "enough")) is says_so
+    state.apply(started)
+    assert bool(not_run(state, {asked.id}, "enough")) is says_so, "nor once it has its marker again"

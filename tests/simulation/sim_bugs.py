@@ -42,7 +42,7 @@ BUGS = (
     Bug(
         "a call that may have run is said never to have",
         "loop/answering.py",
-        "            if entry.may_have_run:\n                continue\n",
+        "        if entry.may_have_run:\n            continue\n",
         "",
     ),
     Bug(

@@ -84,10 +84,7 @@ class Answering:
                 return
 
     def answer_not_run(self, why: object) -> None:
-        """Give each call that never began the result that says so. For when the run ends: no await.
-
-        One that began in an earlier drive, and was to run again here, has no answer yet: nobody knows what it did.
-        """
+        """Give each call that never began the result that says so. For when the run ends: no await."""
         self._log.add(*not_run(self._log.state, self._marked - self._begun, why))
 
     async def _prepare(self, entry: CallEntry) -> Ready | None:
@@ -215,15 +212,18 @@ class Answering:
 def not_run(state: RunState, marked_only: Collection[str], why: object) -> list[ToolFinished]:
     """The results of the calls that never began.
 
+    One that began in an earlier drive, and was to run again, has no answer yet: nobody knows what it did.
+
     Args:
         marked_only: The calls that have their marker, and no more.
     """
-    text = f"cancelled before it ran: {why}"
-    return [
-        ToolFinished(call_id=entry.call.id, name=entry.call.name, ending="not_run", content=text)
-        for entry in state.open_calls.values()
-        if entry.state == "asked" or (entry.state == "begun" and entry.call.id in marked_only)
-    ]
+    text, results = f"cancelled before it ran: {why}", list[ToolFinished]()
+    for entry in state.open_calls.values():
+        if entry.may_have_run:
+            continue
+        if entry.state == "asked" or (entry.state == "begun" and entry.call.id in marked_only):
+            results.append(ToolFinished(call_id=entry.call.id, name=entry.call.name, ending="not_run", content=text))
+    return results
 
 
 def in_batches(entries: Iterable[CallEntry], may_run_beside: Callable[[str], bool]) -> list[list[CallEntry]]:
