@@ -238,7 +238,7 @@ async def test_a_killed_model_call_is_counted_as_one_that_nobody_knows(store: Me
 
 async def test_a_newer_journal_is_refused_and_left_alone(store: MemoryStore) -> None:
     await store.create("run", "", [encode_record(RunStarted(run_id="run", task="go", format=99))], Summary())
-    with pytest.raises(JournalNewer, match="the journal has format 99; this version reads up to 1"):
+    with pytest.raises(JournalNewer, match=r"the journal has format 99; this version reads up to \d"):
         await agent_of(store=store).resume("run")
     assert ((await store.runs())[0].owner, len(await store.read("run"))) == ("", 1)
 

@@ -127,11 +127,12 @@ async def test_one_that_ends_or_cannot_start_says_so(tmp_path: Path) -> None:
     outcome = await drive(
         tmp_path,
         calls(("start_command", {"command": ["no-such-program"]})),
+        calls(("read_output", {"handle": "bg1", "wait_seconds": 30})),  # on a machine with much to do it says so later
         calls(("start_command", {"command": "sleep 0.3; echo late; exit 4"})),
         calls(("read_output", {"handle": "bg2", "wait_seconds": 30})),
         "done",
     )
     texts = [message.content for message in outcome.report.messages if getattr(message, "ending", None)]
-    assert "no such program" in texts[0]
-    assert texts[2].startswith("ended: exit status 4")
-    assert texts[2].endswith("late")
+    assert "no such program" in texts[1], texts
+    assert texts[3].startswith("ended: exit status 4")
+    assert texts[3].endswith("late")

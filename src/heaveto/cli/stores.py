@@ -23,14 +23,14 @@ def with_store_option(command: click.Command) -> click.Command:
                 metavar="PLACE",
                 expose_value=False,
                 callback=_choose,
-                help="The journal: a file, or postgresql://user@host/database; HEAVETO_STORE by default.",
+                help="The journal: a file, or postgresql://user@host/database; else HEAVETO_STORE, else the state folder.",
             )
         )
     return command
 
 
 def chosen_store() -> SqliteStore | PostgresStore:
-    """The store that `--store` names, else HEAVETO_STORE, else the one in the state folder."""
+    """The store that `--store` names, else HEAVETO_STORE, else the state folder."""
     from ..journal import open_store
 
     context = click.get_current_context(silent=True)
