@@ -63,7 +63,7 @@ reference: $(DEVELOPING)
 # price table, which takes no pydantic below 2.10.
 PYDANTICS = 2.8.0 2.10.0 2.*
 USED = anyio httpx2[http2] msgspec griffelib click platformdirs pathspec
-GOLDEN = tests/tools/test_arguments.py tests/loop/test_model_texts.py
+GOLDEN = tests/tools/test_arguments.py tests/tools/test_answers.py tests/loop/test_model_texts.py
 pydantics: $(DEVELOPING)
 	@for release in $(PYDANTICS); do \
 	  folder=$$(mktemp -d) && "$(BIN)/python" -m venv "$$folder" && \

@@ -202,8 +202,9 @@ def _as_object(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     """The schema as one of an object, and whether the answer had to be put into a field of one."""
     definitions = schema.pop("$defs", {})
     more = {"$defs": definitions} if definitions else {}
-    if set(schema) == {"$ref"}:  # of a type that contains itself
-        schema = dict(definitions.get(schema["$ref"].rsplit("/", 1)[-1], schema))
+    (only,) = schema.get("allOf", [schema])[:1]  # pydantic before 2.9 puts a reference into one of these
+    if set(schema) <= {"$ref", "allOf"} and "$ref" in only:  # of a type that contains itself
+        schema = dict(definitions.get(only["$ref"].rsplit("/", 1)[-1], schema))
     if schema.get("type") == "object":
         return {**schema, **more}, False
     whole = {"type": "object", "properties": {WRAPPED: schema}, "required": [WRAPPED], "additionalProperties": False}

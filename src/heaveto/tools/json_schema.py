@@ -24,6 +24,7 @@ _LIMITS = {
     "maxItems": ("too_long", "max_length"),
     "pattern": ("string_pattern_mismatch", "pattern"),
 }
+_OTHERS = {"uniqueItems": "its items must differ", "oneOf": "it fits more than one of the described kinds"}
 _TYPES = {
     "integer": "int_type",
     "number": "float_type",
@@ -88,7 +89,7 @@ def _as_ours(error: Any) -> Iterator[dict[str, Any]]:
     elif keyword in ("anyOf", "oneOf") and error.context:
         yield from (ours for each in error.context for ours in _as_ours(each))
     else:
-        yield {"type": "union_error", "loc": at, "msg": f"want what fits its {keyword}"}
+        yield {"type": "not_met", "loc": at, "msg": _OTHERS.get(keyword, f'its "{keyword}" refuses it')}
 
 
 def _references(node: Any) -> Iterator[str]:

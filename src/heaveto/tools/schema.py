@@ -174,7 +174,7 @@ def _example(node: Mapping[str, Any], definitions: Mapping[str, Any], depth: int
 def _example_object(node: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> dict[str, Any]:
     properties = node.get("properties", {})
     wanted = node.get("required") or (list(properties) if depth == 0 else [])
-    return {name: _example(properties[name], definitions, depth + 1) for name in wanted}
+    return {name: _example(properties.get(name, {}), definitions, depth + 1) for name in wanted}
 
 
 def _example_array(node: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> list[Any]:
