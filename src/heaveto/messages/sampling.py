@@ -76,6 +76,9 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether anything is given."""
         return self != _NOTHING
 
+    def __repr__(self) -> str:
+        return f"Sampling({', '.join(f'{name}={value!r}' for name, value in self.given().items())})"
+
     def given(self) -> dict[str, Any]:
         """The settings that are given, by name."""
         return {name: value for name in self.__struct_fields__ if (value := getattr(self, name)) not in (None, ())}
