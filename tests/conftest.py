@@ -20,9 +20,13 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from heaveto.testing.clocks import LOOP_VARIABLE, start_eagerly
 from heaveto.testing.stops import stop_points
+
+settings.register_profile("heaveto", settings.default, deadline=None)  # nothing depends on how fast the machine is
+settings.load_profile("heaveto")
 
 began = time.monotonic()
 left_out: Counter[str] = Counter()
