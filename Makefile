@@ -13,7 +13,7 @@ DEVELOPING = $(VENV)/.developing
 SDKS = $(VENV)/sdks
 CODE = src tests benchmarks
 
-.PHONY: help install demo test lint reference pydantics faults stops loops wire bytes fuzz crashes model simulate postgres mutants mcp bench bench-repair streams sdk clean
+.PHONY: help install demo test lint reference pydantics faults stops loops wire conversations bytes fuzz crashes model simulate postgres mutants mcp bench bench-repair streams sdk clean
 
 help:
 	@echo "make demo          repair a small broken project, without a key and without the network"
@@ -25,6 +25,7 @@ help:
 	@echo "make stops         every public operation stopped at every await"
 	@echo "make loops         the tests of what waits, on uvloop and with eager tasks"
 	@echo "make wire          recorded replies of model APIs decoded in every way"
+	@echo "make conversations generated conversations, told to a server of each API and read back"
 	@echo "make bytes         streams closed, reset, stalled and split at every byte"
 	@echo "make fuzz          a million odd inputs for the splitter and each codec"
 	@echo "make crashes       processes killed around every journal write and every effect, and what becomes of their runs"
@@ -96,6 +97,10 @@ loops: $(DEVELOPING)
 # HEAVETO_WIRE_DIR says where the recordings are; without them the replies made by hand serve alone.
 wire: $(DEVELOPING)
 	$(BIN)/python tests/wire/wire.py $(ARGS)
+
+# ARGS="--only DIALECT:SEED" shows one conversation, and what goes wrong with it.
+conversations: $(DEVELOPING)
+	$(BIN)/python tests/wire/conversations.py $(ARGS)
 
 bytes: $(DEVELOPING)
 	$(BIN)/python tests/wire/every_byte.py $(ARGS)

@@ -82,6 +82,14 @@ def test_arguments_may_come_as_an_object_and_calls_without_index_and_id() -> Non
     assert first[0] != second[0]
 
 
+def test_in_a_whole_reply_two_calls_with_one_id_are_two() -> None:
+    calls = [{"id": "call_0", "function": {"name": name, "arguments": "{}"}} for name in ("f", "g")]
+    choice = {"index": 0, "message": {"content": None, "tool_calls": calls}, "finish_reason": "tool_calls"}
+    first, second = decode(json.dumps({"choices": [choice]}).encode(), stream=False).message.tool_calls
+    assert (first.name, first.arguments, second.name, second.arguments) == ("f", "{}", "g", "{}")
+    assert first.id == "call_0" != second.id
+
+
 def test_an_id_that_came_before_gets_a_new_one() -> None:
     twice = [event(call_part(index=i, id="functions.f:0", name="f")) for i in (0, 1)]
     reply = decode(*twice, event(finish="tool_calls"), taken=("functions.f:0",))

@@ -41,11 +41,11 @@ class CallsUnderWay:
     def __len__(self) -> int:
         return len(self._calls)
 
-    def add(self, part: CallPart) -> CallDelta | None:
-        """Take a piece; the delta that it makes, None when it says nothing new."""
+    def add(self, part: CallPart, *, whole: bool = False) -> CallDelta | None:
+        """Take a piece, or a whole call; the delta that it makes, None when it says nothing new."""
         part_id = str(part.id) if part.id is not None else ""
         name = (part.function and part.function.name) or ""
-        position = self._position(part.index, part_id, name)
+        position = self._begin() if whole else self._position(part.index, part_id, name)
         call = self._calls[position]
         new_id = part_id if not call.id else ""
         call.id = call.id or part_id

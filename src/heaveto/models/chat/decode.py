@@ -174,7 +174,7 @@ class ChatDecoder(ReplyDecoder):
             self._extra_content = part.extra_content
             self._unsaid += 1
         for call in part.tool_calls or ():
-            if (delta := self._calls.add(call)) is not None:
+            if (delta := self._calls.add(call, whole=not self._stream)) is not None:
                 self._add(delta)
 
     def _take_reasoning(self, part: Part) -> None:
