@@ -18,6 +18,7 @@ from heaveto import causes, errors
 from heaveto.causes import Cancelled, ClientGone, Interrupted, Shutdown, SiblingFailed, Stop, StoppedFromOutside
 from heaveto.messages import Limits
 from heaveto.models import CallLimits
+from heaveto.tools import Output
 
 __all__ = ["HISTORIES", "POINTS", "ROWS", "Row"]
 
@@ -54,6 +55,8 @@ HISTORIES = {
     "sned tool_error, look ok, answer": "the model read which tools there are, went on and answered",
     "send crashed, look ok, answer": "the model read that the tool crashed, went on and answered",
     "send denied, look ok, answer": "the model read that the call was denied, went on and answered",
+    "text": "what the model wrote instead of an answer in the form, and what it was told",
+    "final_answer tool_error": "the answer that does not fit, and what the model was told",
 }
 # What a run that ends at a point leaves.
 LEFT = {
@@ -114,6 +117,10 @@ def in_doubt(points: tuple[str, ...], **fault: Any) -> Cells:
 
 FINISH = {reason: chunk(delta={}, finish_reason=reason) for reason in ("length", "content_filter", "stop")}
 REFUSAL = chunk(delta={"refusal": "I cannot help with that"}) + FINISH["stop"]
+PROSE = chunk(delta={"content": "It is fine."}) + FINISH["stop"]
+WRONG_CALL = {"id": "c1", "type": "function", "function": {"name": "final_answer", "arguments": '{"answer": "fine"}'}}
+WRONG = chunk(delta={"tool_calls": [{"index": 0, **WRONG_CALL}]}) + FINISH["stop"]
+ONE_TRY = Output(list[int], corrections=0)
 MIDWAY = b'data: {"error":{"message":"the engine died","code":500}}\n\n'
 MALFORMED = b'data: {"candidates":[{"finishReason":"MALFORMED_FUNCTION_CALL","content":{}}]}\n\n'
 ENDLESS = chunk(delta={"content": "x" * 8_000_001})
@@ -186,7 +193,17 @@ _REPLIES = [
         errors.OutputFiltered,
         ends("output_filtered", 1, WHOLE_EVENTS, says=FINISH["content_filter"]),
     ),
-    Row("Refused", errors.Refused, ends("refused", 1, ("first byte",), says=REFUSAL)),
+    Row("Refused", errors.Refused, ends("refused", 1, WHOLE_EVENTS, says=REFUSAL)),
+    Row(
+        "NoFinalAnswer",
+        errors.NoFinalAnswer,
+        ends("no_final_answer", 1, ("first byte",), {"first byte": "text"}, says=PROSE, output=ONE_TRY),
+    ),
+    Row(
+        "WrongAnswer",
+        errors.WrongAnswer,
+        ends("wrong_answer", 1, ("first byte",), {"first byte": "final_answer tool_error"}, says=WRONG, output=ONE_TRY),
+    ),
     Row("ProviderFailed", errors.ProviderFailed, given_up("provider_failed", STREAM_POINTS, says=MIDWAY)),
     Row("IncompleteStream", errors.IncompleteStream, given_up("incomplete_stream", STREAM_POINTS[1:], says=b"")),
     Row("EmptyReply", errors.EmptyReply, ends("empty_reply", 75, ("first byte",), says=FINISH["stop"])),

@@ -64,6 +64,7 @@ class Fault:
         nobody: Nobody approves.
         google: The API is Gemini's, which says itself that a call cannot be read.
         two: The model is one of two that stand in for one another.
+        output: What the answer has to be.
     """
 
     stop: Stop | None = None
@@ -82,6 +83,7 @@ class Fault:
     nobody: bool = False
     google: bool = False
     two: bool = False
+    output: Any = None
 
 
 @dataclass(frozen=True)
@@ -192,6 +194,7 @@ class Scene:
             model=self.model(),
             tools=[self.send(), self.look(), *self.served],
             store=store,
+            output=fault.output,
             limits=fault.limits,
             slots=self.slots,
             retry=retries,
@@ -378,6 +381,8 @@ def history_of(outcome: Outcome) -> str:
                 ending = endings.get(call.id, "open")
                 name = "send" if call.name.startswith("raw__") else call.name
                 parts.append(f"{name} {ending}{'?' if call.id in pending else ''}")
+            if not message.tool_calls and outcome.kind != "answered":
+                parts.append("text")
     if outcome.kind == "answered":
         parts.append("answer")
     return ", ".join(parts) or "task"

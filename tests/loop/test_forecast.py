@@ -9,9 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heaveto.errors import CostBudget, MaxTurns, TokenBudget
-from heaveto.loop.forecast import INFINITE, Amount, Forecast, forecast, refusal
-from heaveto.messages import Limits, Usage
-from heaveto.models import Price
+from heaveto.journal.records import RunStarted
+from heaveto.journal.state import RunState
+from heaveto.loop.forecast import INFINITE, Amount, Forecast, InputMeter, forecast, refusal
+from heaveto.messages import Limits, Sampling, Usage
+from heaveto.models import AnswerSchema, Price, compatible
+from heaveto.testing import scripted
 
 tokens = st.integers(0, 200_000)
 dollars = st.decimals(0, 1000, places=6)
@@ -77,3 +80,21 @@ def test_the_input_is_priced_at_its_dearest() -> None:
     call = forecast(Known(), 1_000_000)  # type: ignore[arg-type] - only its price is asked for
     assert (call.input_usd, call.output_usd) == (Decimal("3.75"), Decimal("0.000015"))
     assert (call.largest_output, call.usd(1_000_000)) == (5000, Decimal("18.75"))
+
+
+def test_what_a_call_asks_for_anyway_is_the_most_that_it_can_have() -> None:
+    """As `Sampling(max_tokens=...)` does, of a model that says how much it can write, and of one that does not."""
+    asked = [forecast(model, 100, max_tokens) for model in (scripted(), PRICED) for max_tokens in (None, 5, 100, 20_000)]
+    assert [(each.largest_output, each.least_output) for each in asked] == [
+        *[(8192, 16), (5, 5), (100, 16), (20_000, 16)],
+        *[(500, 16), (5, 5), (100, 16), (500, 16)],
+    ]
+
+
+def test_a_schema_that_each_request_has_is_part_of_its_input() -> None:
+    state = RunState.begin(RunStarted(run_id="r", task="go"))
+    schema = AnswerSchema("answer", {"type": "object", "description": "x" * 3000})
+    assert InputMeter((), schema).tokens(state) >= InputMeter(()).tokens(state) + 1000
+
+
+PRICED = compatible("m", base_url="http://localhost:1/v1", price=(1, 1), sampling=Sampling(max_tokens=500))

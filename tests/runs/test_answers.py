@@ -399,6 +399,13 @@ async def test_corrections_are_counted(corrections: Any) -> None:
         Output(Weather, corrections=corrections)
 
 
+async def test_the_final_tool_has_a_name_that_the_apis_take() -> None:
+    result = await agent_of(calls(("report", RIGHT)), output=Output(Weather, tool="report")).run("go")
+    assert result.output == PORTO
+    with pytest.raises(ConfigError, match='"my answer" is no name for a tool'):
+        Output(Weather, tool="my answer")
+
+
 async def test_who_holds_no_answer_to_a_schema_is_refused_at_once() -> None:
     model = by_name("deepseek:m", key="k")
     with pytest.raises(ConfigError, match="deepseek holds no answer to a schema; leave native=True out"):

@@ -15,7 +15,7 @@ import msgspec
 from ..errors import BudgetExhausted, ConfigError, CostBudget, TokenBudget
 from ..journal.state import RunState
 from ..messages import CallDelta, Delta, Limits, Reply, Usage
-from ..models import Model, Priced, ToolSpec
+from ..models import AnswerSchema, Model, Priced, ToolSpec
 from .forecast import Amount, Forecast, InputMeter, forecast, refusal, total_of
 from .shared_budget import Budget, Reservation
 
@@ -51,9 +51,14 @@ class Budgeting:
     """Looks after the model calls of one run."""
 
     def __init__(
-        self, model: Model, tools: Sequence[ToolSpec], shared: Budget | None, max_tokens: int | None = None
+        self,
+        model: Model,
+        tools: Sequence[ToolSpec],
+        shared: Budget | None,
+        max_tokens: int | None = None,
+        answer: AnswerSchema | None = None,
     ) -> None:
-        self._model, self._meter, self._shared = model, InputMeter(tools), shared
+        self._model, self._meter, self._shared = model, InputMeter(tools, answer), shared
         self._max_tokens = max_tokens  # which each call asks for anyway
 
     @asynccontextmanager

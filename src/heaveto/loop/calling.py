@@ -42,7 +42,7 @@ class Calling:
         self._log, self._model, self._tools, self._policy, self._slots = log, model, tools, policy, slots
         self._sampling, self._answer = sampling or Sampling(), answer
         self._times = UsualTimes()
-        self._budgeting = Budgeting(model, tools, budget, self._sampling.max_tokens)
+        self._budgeting = Budgeting(model, tools, budget, self._sampling.max_tokens, answer)
 
     async def call(self) -> None:
         """Get the next reply and add it to the log.

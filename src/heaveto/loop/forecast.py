@@ -17,7 +17,7 @@ import msgspec
 from ..errors import BudgetExhausted, CostBudget, MaxTurns, TokenBudget
 from ..journal.state import RunState
 from ..messages import Limits, Message, ToolMessage, Usage, UserMessage
-from ..models import Model, Priced, ToolSpec
+from ..models import AnswerSchema, Model, Priced, ToolSpec
 from ..models.json_bytes import encode
 
 __all__ = ["Amount", "Forecast", "InputMeter", "forecast", "refusal", "total_of"]
@@ -157,8 +157,8 @@ def refusal(limits: Limits, used: Amount, least: Amount) -> BudgetExhausted | No
 class InputMeter:
     """Measures the input of a run's next call. Each message is measured once."""
 
-    def __init__(self, tools: Sequence[ToolSpec]) -> None:
-        self._tools, self._measured, self._bytes = tools, 0, 0
+    def __init__(self, tools: Sequence[ToolSpec], answer: AnswerSchema | None = None) -> None:
+        self._tools, self._answer, self._measured, self._bytes = tools, answer, 0, 0
 
     def tokens(self, state: RunState) -> int:
         """The tokens of a request with the run's whole transcript."""
@@ -168,6 +168,7 @@ class InputMeter:
             return state.reported_tokens + math.ceil(new / BYTES_PER_TOKEN)
         if not self._measured:
             self._bytes = len(encode([(tool.name, tool.description, tool.schema) for tool in self._tools]))
+            self._bytes += 0 if self._answer is None else len(encode(self._answer.schema))
         self._bytes += sum(_size(messages[index]) for index in range(self._measured, len(messages)))
         self._measured = len(messages)
         return math.ceil(self._bytes / BYTES_PER_TOKEN)

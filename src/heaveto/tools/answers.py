@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from ..errors import BadAnswer, ConfigError, ToolFatal
 from .arguments import explain
+from .decorator import check_tool_name
 from .json_text import NotArguments, decode_arguments
 from .protocol import Call, Check, Effect, Facts
 from .schema import example_of, without_titles
@@ -51,6 +52,8 @@ class Output(Generic[T]):
     def __init__(self, of: Any, *, native: bool = False, corrections: int = 3, tool: str = "final_answer") -> None:
         if isinstance(corrections, bool) or not isinstance(corrections, int) or corrections < 0:
             raise ConfigError(f"corrections={corrections!r}", "use a whole number, 0 or more")
+        if not native:
+            check_tool_name(tool)
         self.of, self.native, self.corrections, self.tool = of, native, corrections, tool
 
 

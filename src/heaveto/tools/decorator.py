@@ -34,7 +34,7 @@ from .protocol import Call, Check, Effect, Facts, Recovery
 from .results import to_text
 from .schema import Form, build_form
 
-__all__ = ["FunctionTool", "tool"]
+__all__ = ["FunctionTool", "check_tool_name", "tool"]
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -249,13 +249,22 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     return decorate
 
 
+def check_tool_name(name: str) -> None:
+    """Pass, or refuse a name that the APIs do not take.
+
+    Raises:
+        ConfigError: Saying what they take.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(f'"{name}" is no name for a tool', "use up to 64 letters, digits, _ and -")
+
+
 def _check_options(name: str, function: Callable[..., Any], options: _Options) -> None:
     if not inspect.isroutine(function):
         raise ConfigError(f"{function!r} is no function", "decorate a function: @tool above def")
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ConfigError(f"tool {name} is a generator", "return one value, and report on the way with call.progress")
-    if not _NAME.fullmatch(name):
-        raise ConfigError(f'"{name}" is no name for a tool', "use up to 64 letters, digits, _ and -")
+    check_tool_name(name)
     if options.effect not in get_args(Effect):
         raise ConfigError(f'tool {name} has the effect "{options.effect}"', "use read, idempotent or write")
     if options.isolate:
