@@ -223,7 +223,8 @@ class RunState:
         A call that the model makes again after a new plan, since it does not know the first one's outcome, gets the first
         one's key; a deliberate repeat gets another.
         """
-        identity = call.identity
+        entry = self.open_calls.get(call.id)
+        identity = entry.identity if entry is not None and entry.call == call else call.identity
         beside = [entry.call.id for entry in self.open_calls.values() if entry.identity == identity]
         repeat = self.repeats.get(identity, 0) + (beside.index(call.id) if call.id in beside else 0)
         return hashlib.sha256(f"{self.run_id}:{identity}:{repeat}".encode()).hexdigest()[:32]

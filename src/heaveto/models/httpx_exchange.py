@@ -7,6 +7,7 @@ The rules of this file:
 - A kept connection may have been closed by the server in the moment in which we use it. Then the request goes out once
   more on a new one, as no byte of an answer had come.
 - What stays on this machine goes through no proxy, whatever the environment says.
+- A request is put together here and not by the client, which would read its address and mix its headers anew each time.
 - Each chunk of a body would cost a dozen of h11's and httpx2's calls; so those that one read brings are made one.
 - httpx2's errors are told apart by class, never by text; the words are ours, by the table below.
 """
@@ -39,6 +40,9 @@ KEEP_ALIVE_SECONDS = 55.0  # tools run between two calls; common servers close a
 ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS  # zlib finds out which of the two it is
 CLOSE_SECONDS = 2.0  # closing a socket does not wait for the other side
 
+KNOWN_ADDRESSES = 64  # that need not be read again: each model has one
+HEADERS = {"connection": "keep-alive", "accept": "*/*", "accept-encoding": "gzip, deflate"}  # where the request has no others
+
 PROBLEMS: dict[type[Exception], str] = {  # the first that fits
     httpx2.ConnectError: "no connection",
     httpx2.ProxyError: "the proxy refused",
@@ -62,6 +66,11 @@ def _trusting(https: bool) -> ssl.SSLContext:
     return httpx2.create_ssl_context() if https else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
+@functools.lru_cache(KNOWN_ADDRESSES)
+def _parsed(url: str) -> httpx2.URL:
+    return httpx2.URL(url)
+
+
 class _Kind(NamedTuple):
     """What a client must fit: the TLS context is the client's, and so are its proxies."""
 
@@ -69,6 +78,7 @@ class _Kind(NamedTuple):
     direct: bool
 
     @classmethod
+    @functools.lru_cache(KNOWN_ADDRESSES)
     def of(cls, url: str) -> _Kind:
         return cls(url.startswith("https:"), stays_here(url))
 
@@ -86,7 +96,6 @@ class _Shard:
             limits=limits,
             follow_redirects=False,
             trust_env=not kind.direct,
-            headers={"accept-encoding": "gzip, deflate"},
             cookies=CookieJar(
                 DefaultCookiePolicy(allowed_domains=[])
             ),  # else what one run was given goes out with another's
@@ -203,11 +212,11 @@ class HttpxExchange:
         shard.under_way += 1
         trace.leaving = functools.partial(give_up, shard.client, request.url)
         try:
-            built = shard.client.build_request(
+            built = httpx2.Request(
                 request.method,
-                request.url,
+                _parsed(request.url),
                 content=request.body,
-                headers=dict(request.headers),
+                headers=HEADERS | {name.lower(): value for name, value in request.headers.items()},
                 extensions={"trace": trace},
             )
             response = await shard.client.send(built, stream=True)
