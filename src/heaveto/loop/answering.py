@@ -121,9 +121,8 @@ class Answering:
         call = call_for(entry, self._toolbox, self._log)
         with time_limit(tool), running(call):
             facts = await tool.plan(call, arguments)
-        call = replace(call, facts=facts, progress=self._progress(entry.call))
-        if self.background is not None:
-            call = replace(call, background=self.background)
+        more: dict[str, Any] = {} if self.background is None else {"background": self.background}
+        call = replace(call, facts=facts, progress=self._progress(entry.call), **more)
         edited = entry.approval is not None and entry.approval.arguments is not None
         return Ready(entry.call, tool, call, arguments, EDITED.format(entry.call.arguments) if edited else "")
 

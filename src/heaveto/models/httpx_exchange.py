@@ -41,7 +41,7 @@ ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS  # zlib finds out which of the two it is
 CLOSE_SECONDS = 2.0  # closing a socket does not wait for the other side
 
 KNOWN_ADDRESSES = 64  # that need not be read again: each model has one
-HEADERS = {"connection": "keep-alive", "accept": "*/*", "accept-encoding": "gzip, deflate"}  # where the request has no others
+HEADERS = {"connection": "keep-alive", "accept": "*/*", "accept-encoding": "gzip, deflate"}  # if it has no others
 
 PROBLEMS: dict[type[Exception], str] = {  # the first that fits
     httpx2.ConnectError: "no connection",
