@@ -11,7 +11,7 @@ import pytest
 
 from heaveto.cli.texts import call_line, clip, closing_lines, cost_text, event_line, printable, result_line, seconds_text
 from heaveto.cli.transcript import record_lines
-from heaveto.journal.records import LimitNear, LimitsChanged, RunFinished, ToolFinished
+from heaveto.journal.records import AnswerRejected, LimitNear, LimitsChanged, RunFinished, ToolFinished
 from heaveto.messages import Limits, Spend
 
 
@@ -182,6 +182,14 @@ def test_a_runs_story_has_its_limits() -> None:
     assert [*record_lines(LimitsChanged(limits=Limits(turns=None)))] == ["limits changed: none"]
     near = LimitNear(limit="turns", percent=95, used=48, of=50, setting="--max-turns")
     assert [*record_lines(near)] == ["  95 % of a limit used: 48 of 50 turns (--max-turns)"]
+
+
+def test_an_answer_that_was_not_taken_is_told_in_a_line() -> None:
+    rejected = AnswerRejected(turn=1, content="the answer does not fit: no city; ...", problem="no city")
+    assert event_line(rejected) == "  the answer was not taken: no city"
+    assert [*record_lines(AnswerRejected(turn=1, content="no"))] == [
+        "  the answer was not taken: the model wrote text instead"
+    ]
 
 
 def test_what_is_unknown_is_called_so() -> None:

@@ -26,6 +26,7 @@ from heaveto.errors import (
 )
 from heaveto.journal import MemoryStore
 from heaveto.journal.records import AnswerRejected, DriveStarted, RunStarted, ToolFinished
+from heaveto.loop import TextPiece
 from heaveto.messages import AssistantMessage, Finish, Message, Reply, Sampling, ToolMessage, UserMessage
 from heaveto.models import Request, by_name
 from heaveto.retry import RetryPolicy
@@ -476,6 +477,55 @@ REPLIES: dict[str, tuple[str, Any]] = {
         lambda text: {"candidates": [{"content": {"parts": [{"text": text}]}, "finishReason": "STOP"}]},
     ),
 }
+
+
+def events(*data: dict[str, Any]) -> bytes:
+    return b"".join(f"event: {each.get('type', '')}\ndata: {json.dumps(each)}\n\n".encode() for each in data)
+
+
+def streamed(name: str, *pieces: str) -> bytes:
+    """A stream of the API that says these pieces of text."""
+    match name.partition(":")[0]:
+        case "openai":
+            deltas = [{"choices": [{"index": 0, "delta": {"content": piece}}]} for piece in pieces]
+            return events(*deltas, {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        case "anthropic":
+            deltas = [
+                {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": p}} for p in pieces
+            ]
+            begin = {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}
+            end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}}
+            return events({"type": "message_start", "message": {}}, begin, *deltas, end, {"type": "message_stop"})
+        case "openai-responses":
+            deltas = [{"type": "response.output_text.delta", "output_index": 0, "item_id": "m", "delta": p} for p in pieces]
+            item = {"type": "message", "id": "m", "role": "assistant", "content": []}
+            begin = {"type": "response.output_item.added", "output_index": 0, "item": item}
+            return events(begin, *deltas, {"type": "response.completed", "response": {"status": "completed"}})
+        case _:
+            parts = [{"candidates": [{"content": {"parts": [{"text": piece}]}}]} for piece in pieces]
+            return events(*parts, {"candidates": [{"content": {"parts": []}, "finishReason": "STOP"}]})
+
+
+@pytest.mark.parametrize("name", list(REPLIES))
+async def test_an_answer_may_come_in_pieces(name: str) -> None:
+    exchange = FaultyExchange(b"", Answered(streamed(name, "It is", " warm.")), Answered(streamed(name, '{"x":', " 4}")))
+    model = by_name(name, key="k", exchange=exchange)
+    agent = Agent(model=model, store=MemoryStore(), output=Output(Point, native=True))
+    async with agent.start("go") as run:
+        said = [event.body.text async for event in run.events() if isinstance(event.body, TextPiece)]
+        outcome = await run.wait()
+    assert (outcome.output, said) == (Point(4), ["It is", " warm.", '{"x":', " 4}"])
+
+
+async def test_a_call_of_the_final_tool_may_come_in_pieces() -> None:
+    def call(**function: str) -> dict[str, Any]:
+        part = {"index": 0, "id": "c1", "type": "function", "function": function}
+        return {"choices": [{"index": 0, "delta": {"tool_calls": [part]}}]}
+
+    end = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+    stream = events(call(name="final_answer", arguments='{"x"'), call(arguments=": 4}"), end)
+    model = by_name("openai:m", key="k", exchange=FaultyExchange(stream))
+    assert (await Agent(model=model, store=MemoryStore(), output=Point).run("go")).output == Point(4)
 
 
 @pytest.mark.parametrize("name", list(REPLIES))
