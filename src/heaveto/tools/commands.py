@@ -6,6 +6,7 @@ import math
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +19,7 @@ from .decorator import tool
 from .interpreters import find_interpreter
 from .processes import ProcessResult, child_environment, run_process
 from .processes.output import BoundedOutput
+from .processes.terminal import terminal_text
 from .protocol import Call, Tool
 from .results import cut_middle
 from .sandbox import Sandbox, no_sandbox
@@ -32,6 +34,7 @@ ENDING_SECONDS = 3.0  # ending processes takes that long at most, so the tool's 
 START_SECONDS = 0.2  # in which a command that cannot start has said so
 MOST_IN_BACKGROUND = 8
 MOST_WAIT_SECONDS = 60.0
+TERMINAL = {"TERM": "xterm-256color"}
 
 
 def run_command_tool(*, seconds: float = 300, approval: bool = True, sandbox: Sandbox | None = None) -> Tool:
@@ -45,35 +48,40 @@ def run_command_tool(*, seconds: float = 300, approval: bool = True, sandbox: Sa
     kept_in = sandbox or no_sandbox()
 
     @tool(name="run_command", effect="write", approval=approval, seconds=seconds + ENDING_SECONDS)
-    async def run_command(call: Call, command: str | list[str], cwd: str = "", limit_seconds: float = seconds) -> str:
+    async def run_command(
+        call: Call, command: str | list[str], cwd: str = "", limit_seconds: float = seconds, terminal: bool = False
+    ) -> str:
         """Run a command to its end. Says its exit status and what it printed; a failed command is an ordinary result.
 
         Args:
             command: For the shell (sh), or a program and its arguments as a list.
             cwd: Folder to run it in, relative to the working folder.
             limit_seconds: When it is ended.
+            terminal: Whether it gets a terminal, for a program that does not work without one. Nobody types there.
         """
         limit = min(seconds, limit_seconds)
         if not limit > 0:
             raise ToolError(f"limit_seconds must be more than 0, not {limit_seconds:g}")
-        return await _run(call, to_argv(command), folder_in(call.folder, cwd), limit, kept_in)
+        job = _Job(call, to_argv(command), folder_in(call.folder, cwd), kept_in, terminal)
+        return await _run(job, limit)
 
     return run_command
 
 
 def command_tools(*, seconds: float = 300, approval: bool = True, sandbox: Sandbox | None = None) -> list[Tool]:
     """`run_command`, and `start_command`, `read_output` and `stop_command` for what runs in the background."""
-    background = _Background(sandbox or no_sandbox())
+    background, kept_in = _Background(), sandbox or no_sandbox()
 
     @tool(effect="write", approval=approval)
-    async def start_command(call: Call, command: str | list[str], cwd: str = "") -> str:
+    async def start_command(call: Call, command: str | list[str], cwd: str = "", terminal: bool = False) -> str:
         """Start a command in the background, such as a server. It is ended when the run ends.
 
         Args:
             command: For the shell (sh), or a program and its arguments as a list.
             cwd: Folder to run it in, relative to the working folder.
+            terminal: Whether it gets a terminal, for a program that does not work without one.
         """
-        return await background.start(call, to_argv(command), folder_in(call.folder, cwd))
+        return await background.start(_Job(call, to_argv(command), folder_in(call.folder, cwd), kept_in, terminal))
 
     @tool(effect="read", alone=True)
     async def read_output(call: Call, handle: str, wait_seconds: float = 0) -> str:
@@ -131,38 +139,56 @@ def folder_in(folder: Path, cwd: str) -> Path:
     return found
 
 
-class Output:
-    """What a command prints, kept within bounds, and told now and then to whoever watches."""
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """A command to be run, and where and in what."""
 
-    def __init__(self, progress: Callable[[str], None]) -> None:
-        self._progress, self._said = progress, time.monotonic()
+    call: Call
+    argv: list[str]
+    folder: Path
+    sandbox: Sandbox
+    terminal: bool
+
+
+class Output:
+    """What a command prints, kept within bounds, and told now and then to whoever watches.
+
+    Args:
+        terminal: Whether it is what a terminal is to show.
+    """
+
+    def __init__(self, progress: Callable[[str], None], *, terminal: bool = False) -> None:
+        self._progress, self._said, self._terminal = progress, time.monotonic(), terminal
         self._streams = self._fresh()
 
     def feed(self, stream: Literal["stdout", "stderr"], chunk: bytes) -> None:
         self._streams[stream].add(chunk)
         if time.monotonic() - self._said >= PROGRESS_SECONDS and chunk.strip():
             self._said = time.monotonic()
-            self._progress(chunk.strip().splitlines()[-1].decode(errors="replace"))
+            self._progress(self._plain(chunk.strip().splitlines()[-1].decode(errors="replace")))
 
     def take(self) -> str:
         """The output since the last time, as the model reads it."""
         streams, self._streams = self._streams, self._fresh()
-        texts = {name: kept.text().rstrip() for name, kept in streams.items()}
+        texts = {name: self._plain(kept.text()).rstrip() for name, kept in streams.items()}
         if not texts["stderr"]:
             return cut_middle(texts["stdout"], MAX_CHARS)
         err = cut_middle(texts["stderr"], MAX_CHARS // 2)
         out = cut_middle(texts["stdout"], MAX_CHARS - len(err))
         return "\n".join([*([out] if out else []), "--- stderr", err])
 
+    def _plain(self, text: str) -> str:
+        return terminal_text(text) if self._terminal else text
+
     @staticmethod
     def _fresh() -> Mapping[Literal["stdout", "stderr"], BoundedOutput]:
         return {"stdout": BoundedOutput(MAX_BYTES), "stderr": BoundedOutput(MAX_BYTES)}
 
 
-async def _run(call: Call, argv: list[str], folder: Path, seconds: float, sandbox: Sandbox) -> str:
-    output, late = Output(call.progress), ToolTimeout(seconds)
+async def _run(job: _Job, seconds: float) -> str:
+    output, late = Output(job.call.progress, terminal=job.terminal), ToolTimeout(seconds)
     try:
-        result = await _in_sandbox(call, argv, folder, sandbox, output, seconds, late)
+        result = await _in_sandbox(job, output, seconds, late)
     except ToolTimeout as error:
         if current_cause() is not None:  # a wider limit, the run's perhaps
             raise
@@ -172,15 +198,21 @@ async def _run(call: Call, argv: list[str], folder: Path, seconds: float, sandbo
     return f"{_ending(result)}\n{output.take()}".rstrip()
 
 
-async def _in_sandbox(
-    call: Call, argv: list[str], folder: Path, sandbox: Sandbox, output: Output, seconds: float, late: Stop | None
-) -> ProcessResult:
-    env = child_environment(find_interpreter(call.folder).variables)
-    if sandbox.name != "none" and shutil.which(argv[0], path=env.get("PATH")) is None and "/" not in argv[0]:
-        raise ToolError(f"cannot run {argv[0]}: no such program; is it installed, and is its folder in PATH?")
-    with sandbox.keeping(argv, call.folder, folder) as (kept, extra):
+async def _in_sandbox(job: _Job, output: Output, seconds: float, late: Stop | None) -> ProcessResult:
+    program, workspace = job.argv[0], job.call.folder
+    env = child_environment(find_interpreter(workspace).variables | (TERMINAL if job.terminal else {}))
+    if job.sandbox.name != "none" and shutil.which(program, path=env.get("PATH")) is None and "/" not in program:
+        raise ToolError(f"cannot run {program}: no such program; is it installed, and is its folder in PATH?")
+    with job.sandbox.keeping(job.argv, workspace, job.folder) as (kept, extra):
         return await run_process(
-            kept, folder=folder, env={**env, **extra}, seconds=seconds, cause=late, max_bytes=0, on_output=output.feed
+            kept,
+            folder=job.folder,
+            env={**env, **extra},
+            seconds=seconds,
+            cause=late,
+            max_bytes=0,
+            on_output=output.feed,
+            terminal=job.terminal,
         )
 
 
@@ -192,9 +224,9 @@ def _ending(result: ProcessResult) -> str:
 class _Command:
     """A command in the background, from its start to the end of its run."""
 
-    def __init__(self, call: Call, argv: list[str], folder: Path, sandbox: Sandbox) -> None:
-        self._call, self._argv, self._folder, self._sandbox = call, argv, folder, sandbox
-        self._output = Output(call.progress)
+    def __init__(self, job: _Job) -> None:
+        self._job = job
+        self._output = Output(job.call.progress, terminal=job.terminal)
         self.scope, self.ended = Scope(quiet=True), anyio.Event()
         self.problem = ""
         self._result: ProcessResult | None = None
@@ -203,8 +235,7 @@ class _Command:
         """See it to its end, and keep what it said until the run ends."""
         try:
             with self.scope:
-                arguments = self._argv, self._folder, self._sandbox, self._output
-                self._result = await _in_sandbox(self._call, *arguments, math.inf, None)
+                self._result = await _in_sandbox(self._job, self._output, math.inf, None)
         except ToolError as error:
             self.problem = str(error)
         finally:
@@ -224,16 +255,16 @@ class _Command:
 class _Background:
     """The background commands of each run, by their handles."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
-        self._sandbox = sandbox
+    def __init__(self) -> None:
         self._runs: dict[str, dict[str, _Command]] = {}
 
-    async def start(self, call: Call, argv: list[str], folder: Path) -> str:
+    async def start(self, job: _Job) -> str:
+        call = job.call
         commands = self._runs.setdefault(call.run_id, {})
         running = [handle for handle, each in commands.items() if not each.ended.is_set()]
         if len(running) >= MOST_IN_BACKGROUND:
             raise ToolError(f"{len(running)} commands run in the background, which is the most; stop one: {running[0]}")
-        handle, each = f"bg{len(commands) + 1}", _Command(call, argv, folder, self._sandbox)
+        handle, each = f"bg{len(commands) + 1}", _Command(job)
         call.background(lambda: self._keep(call.run_id, each))
         commands[handle] = each
         with Scope(START_SECONDS, quiet=True):

@@ -8,12 +8,9 @@ rest of it for whoever sends next.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
-import subprocess
-import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,11 +18,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ...causes import Cancelled
-from ...errors import ToolError
 from ...scopes import Scope, finish, outside_the_loop, tasks
+from ..processes.launched import CHUNK_BYTES, Launched, read_some
 from ..processes.output import BoundedOutput
-from ..processes.process import LAUNCHER, WHY_NOT
-from .streams import CHUNK_BYTES, Outgoing, TakeLine, deliver, encode, read_lines, read_some
+from .streams import Outgoing, TakeLine, deliver, encode, read_lines
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
@@ -49,37 +45,11 @@ class ServerProcess:
     """
 
     def __init__(self, argv: Sequence[str], folder: Path, env: Mapping[str, str]) -> None:
-        self.argv, self._folder = list(argv), folder
+        self._launched = Launched(argv, folder, env)
         self.errors = BoundedOutput(MAX_ERROR_BYTES)
         self.stray = BoundedOutput(MAX_ERROR_BYTES)
-        self._status, self._gone = bytearray(), anyio.Event()
         self._fell_silent = self._stopped_by_us = False
         self._unsent, self._sending = bytearray(), anyio.Lock()
-        with ExitStack() as on_failure, ExitStack() as theirs:
-            control, self._control = _pipe(theirs, on_failure)
-            self._status_pipe, status = _pipe(on_failure, theirs)
-            self._launcher = self._spawn(env, control, status)
-            on_failure.pop_all()
-        self._input, self._output, self._error = _descriptors(self._launcher)
-        for descriptor in (self._status_pipe, self._input, self._output, self._error):
-            os.set_blocking(descriptor, False)
-
-    def _spawn(self, env: Mapping[str, str], control: int, status: int) -> subprocess.Popen[bytes]:
-        launch = [str(each) for each in (LAUNCHER, control, status, os.getpid(), self._folder)]
-        pipe = subprocess.PIPE
-        try:
-            return subprocess.Popen(
-                [sys.executable, "-I", "-S", "-E", *launch, *self.argv],
-                bufsize=0,
-                env=dict(env),
-                stdin=pipe,
-                stdout=pipe,
-                stderr=pipe,
-                pass_fds=(control, status),
-                start_new_session=True,
-            )
-        except (OSError, ValueError) as error:  # the second for a NUL byte in an argument
-            raise ToolError(f"cannot run {self.argv[0]!r}: {error}") from error
 
     async def send(self, line: bytes) -> None:
         """Write a line to the server's input.
@@ -90,15 +60,15 @@ class ServerProcess:
         self._unsent += line
         async with self._sending:
             while self._unsent:
-                if self._input < 0:
+                if self._launched.stdin < 0:
                     raise anyio.BrokenResourceError
-                await anyio.wait_writable(self._input)
-                if self._input >= 0:
+                await anyio.wait_writable(self._launched.stdin)
+                if self._launched.stdin >= 0:
                     del self._unsent[: self._write()]
 
     def _write(self) -> int:
         try:
-            return os.write(self._input, self._unsent[:CHUNK_BYTES])
+            return os.write(self._launched.stdin, self._unsent[:CHUNK_BYTES])
         except BlockingIOError:
             return 0
         except OSError as error:
@@ -106,40 +76,32 @@ class ServerProcess:
 
     async def read(self, take: TakeLine) -> None:
         """Give each line of the server's output to `take`, until it ends."""
-        await read_lines(self._output, take)
+        await read_lines(self._launched.stdout, take)
         self._fell_silent = True
 
     async def watch(self) -> None:
         """Keep what it says on its standard error, until it has ended. May be stopped and begun again."""
         async with tasks() as group:
-            group.start_soon(self._keep, self._error, self.errors.add)
+            group.start_soon(self._keep, self._launched.stderr, self.errors.add)
             await self._await_end()
             group.scope.cancel(Cancelled("the server has ended"))
 
     async def stop(self) -> None:
         """End the server and all that it started. Whoever calls this shields it."""
-        self._stopped_by_us = not (self._fell_silent or self._gone.is_set())
-        self._close_input()
+        self._stopped_by_us = not (self._fell_silent or self._launched.ended)
+        self._launched.close_stdin()
         for order, seconds in ((b"", LEAVE_SECONDS), (b"T", TERM_SECONDS), (b"K", KILL_SECONDS)):
-            if not self._gone.is_set():
-                self._order(order)
+            if not self._launched.ended:
+                self._launched.order(order)
                 with Scope(seconds, quiet=True):
                     await self._drain()
 
     async def aclose_input(self) -> None:
-        self._close_input()
+        self._launched.close_stdin()
 
     def close(self) -> None:
-        """Close every descriptor and take the launcher's exit status. Its end of the pipe closing kills what is left."""
-        self._close_input()
-        os.close(self._control)
-        os.close(self._status_pipe)
-        if not self._gone.is_set():
-            self._launcher.kill()
-        for pipe in (self._launcher.stdout, self._launcher.stderr):
-            if pipe is not None:
-                pipe.close()
-        self._launcher.wait()  # it is past its last instruction, or killed
+        """Close every descriptor; what is left of it is killed."""
+        self._launched.close()
 
     def describe_end(self) -> str:
         """How it ended and what it said, in a few words for an error; empty while it lives and says nothing."""
@@ -151,40 +113,27 @@ class ServerProcess:
         return "; ".join(part for part in parts if part)
 
     def _how_it_ended(self) -> str:
-        if not self._status or self._stopped_by_us:
+        ending = self._launched.ending()
+        if ending is None or self._stopped_by_us:
             return ""
-        status = json.loads(self._status)
-        if status["errno"]:
-            what = f" in {self._folder}" if status["folder"] else ""
-            text = os.strerror(status["errno"]).lower()
-            return f"cannot run {self.argv[0]}{what}: {text if what else WHY_NOT.get(status['errno'], text)}"
-        if status["signal"]:
-            return f"it was ended by signal {status['signal']}"
-        return f"it exited with status {status['exit']}"
-
-    def _close_input(self) -> None:
-        self._input = -1
-        if self._launcher.stdin is not None:
-            self._launcher.stdin.close()
-
-    def _order(self, order: bytes) -> None:
-        with contextlib.suppress(BrokenPipeError):  # the launcher is gone, which the status pipe is about to say
-            os.write(self._control, order)
+        if ending.why_not:
+            return ending.why_not
+        if ending.signal is not None:
+            return f"it was ended by signal {ending.signal}"
+        return f"it exited with status {ending.exit_code}"
 
     async def _drain(self) -> None:
         """Until it has ended; what it still writes must not hold it up."""
         async with tasks() as group:
-            group.start_soon(self._keep, self._error, self.errors.add)
-            group.start_soon(self._keep, self._output, lambda _: None)
+            group.start_soon(self._keep, self._launched.stderr, self.errors.add)
+            group.start_soon(self._keep, self._launched.stdout, lambda _: None)
             await self._await_end()
             group.scope.cancel(Cancelled("the server has ended"))
 
     async def _await_end(self) -> None:
-        while chunk := await read_some(self._status_pipe):
-            self._status += chunk
-        self._gone.set()
+        await self._launched.await_end()
         with contextlib.suppress(BlockingIOError):  # what it said last is in the pipe
-            while chunk := os.read(self._error, CHUNK_BYTES):
+            while chunk := os.read(self._launched.stderr, CHUNK_BYTES):
                 self.errors.add(chunk)
 
     async def _keep(self, descriptor: int, keep: Callable[[bytes], Any]) -> None:
@@ -224,17 +173,3 @@ async def _receive(
     async with incoming:
         await process.read(partial(deliver, incoming, process.stray.add))
         lost.set()
-
-
-def _descriptors(launcher: subprocess.Popen[bytes]) -> tuple[int, int, int]:
-    pipes = launcher.stdin, launcher.stdout, launcher.stderr
-    stdin, stdout, stderr = (pipe.fileno() for pipe in pipes if pipe is not None)
-    return stdin, stdout, stderr
-
-
-def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[int, int]:
-    """A pipe, each end closed by a stack."""
-    ends = os.pipe()
-    reading.callback(os.close, ends[0])
-    writing.callback(os.close, ends[1])
-    return ends

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -14,13 +13,13 @@ import anyio
 from ...causes import StoppedFromOutside
 from ...errors import ToolError
 from ...scopes import current_cause
+from ..processes.launched import read_some
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
 
 __all__ = [
-    "CHUNK_BYTES",
     "Departure",
     "Outgoing",
     "Streams",
@@ -29,13 +28,11 @@ __all__ = [
     "departing",
     "encode",
     "read_lines",
-    "read_some",
 ]
 
 Streams: TypeAlias = Any  # the SDK's pair of a read and a write stream
 TakeLine: TypeAlias = Callable[[bytes], Awaitable[None]]
 
-CHUNK_BYTES = 65536  # what a pipe holds
 MAX_LINE_BYTES = 32_000_000  # of one message; who sends more than that without a line break is broken
 
 CANCELLED = "notifications/cancelled"
@@ -141,13 +138,3 @@ async def read_lines(descriptor: int, take: TakeLine) -> None:
         rest += tail
         if len(rest) > MAX_LINE_BYTES:
             raise ToolError(f"it sent a line of more than {MAX_LINE_BYTES:,} bytes")
-
-
-async def read_some(descriptor: int) -> bytes:
-    """What there is to read, once there is something; empty at the end."""
-    while True:
-        await anyio.wait_readable(descriptor)
-        try:
-            return os.read(descriptor, CHUNK_BYTES)
-        except BlockingIOError:  # woken for nothing
-            continue

@@ -202,6 +202,7 @@ def become(folder: str, argv: list[str], launcher: int, trouble: int) -> None:
         if os.getppid() != launcher:
             os._exit(CANNOT_START)
         restore_signals()
+        take_terminal()
         os.chdir(folder)
         stage = b"P"
         os.execvp(argv[0], argv)  # noqa: S606 - no shell, on purpose
@@ -209,6 +210,15 @@ def become(folder: str, argv: list[str], launcher: int, trouble: int) -> None:
         os.write(trouble, stage + b"%d" % (error.errno or 0))
     finally:
         os._exit(CANNOT_START)
+
+
+def take_terminal() -> None:
+    """Where the input is a terminal, it is this session's: Ctrl-C and job control work there."""
+    if os.isatty(0):
+        import fcntl
+        import termios
+
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 
 def restore_signals() -> None:
