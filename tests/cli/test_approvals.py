@@ -46,3 +46,4 @@ def test_the_doctor_and_the_run_name_the_sandbox(heaveto: Any, project: Path) ->
     assert "sandbox: " in heaveto("doctor").out
     run = heaveto("run", "-m", "offline", "-C", str(project), "--sandbox", "off", "--json", "make the tests pass")
     assert run.events[0]["settings"]["sandbox_in_force"] == "none"
+    assert run.end["sandbox"] == "none"

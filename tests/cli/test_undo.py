@@ -7,14 +7,28 @@ from typing import Any
 
 import pytest
 
+from heaveto.tools import find_sandbox
+
 pytestmark = pytest.mark.slow
+
+REACHES_OUT = """
+try:
+    open("../reached", "w").close()
+except OSError:
+    pass
+"""
 
 
 def test_a_run_is_shown_as_a_diff_and_undone_once(heaveto: Any, project: Path) -> None:
     before = (project / "calc.py").read_bytes()
+    with (project / "test_calc.py").open("a") as tests:
+        tests.write(REACHES_OUT)
     run = heaveto("run", "-m", "offline", "-C", str(project), "--json", "make the tests pass")
+    assert run.status == 0, run
     run_id = run.events[0]["run_id"]
     assert (project / "calc.py").read_bytes() != before
+    assert run.end["sandbox"] == (sandbox := find_sandbox().name)
+    assert (project.parent / "reached").exists() == (sandbox == "none"), "tests run in the sandbox too"
     shown = heaveto("show", run_id, "--diff")
     assert (shown.status, shown.err) == (0, "")
     assert "--- a/calc.py\n+++ b/calc.py\n" in shown.out

@@ -85,3 +85,18 @@ def note(pids: str) -> str:
 def left(call: Call) -> float:
     """Tell the time left."""
     return call.time_left()
+
+
+@tool(effect="read", isolate=True)
+def writes(paths: list[str]) -> dict[str, bool]:
+    """Try to write to files."""
+    return {path: _can_write(path) for path in paths}
+
+
+def _can_write(path: str) -> bool:
+    try:
+        with open(path, "w") as file:
+            file.write("x")
+    except OSError:
+        return False
+    return True

@@ -15,7 +15,7 @@ import pytest
 from heaveto.causes import ToolTimeout
 from heaveto.errors import ConfigError, OutcomeUnknown, ToolCrashed, ToolError, ToolFatal
 from heaveto.scopes import deadline
-from heaveto.tools import Call, tool
+from heaveto.tools import Call, find_sandbox, tool
 
 from . import isolated_functions as functions
 
@@ -40,6 +40,17 @@ async def test_an_async_one_has_its_call_and_tells_its_progress(tmp_path: Path) 
     call = Call(call_id="c1", tool="wait", folder=tmp_path.resolve(), progress=said.append)
     assert await each.run(call, {"seconds": 0.01}) == f"c1 in {tmp_path.name}"
     assert said == ["waiting"]
+
+
+async def test_it_runs_in_the_calls_sandbox(tmp_path: Path) -> None:
+    sandbox = find_sandbox()
+    if sandbox.name == "none":
+        pytest.skip("no sandbox")
+    (work := tmp_path / "work").mkdir()
+    inside, outside = str(work / "in"), str(Path(__file__).parent / "never-written")
+    each = functions.writes
+    call = Call(call_id="c1", tool=each.name, folder=work.resolve(), sandbox=sandbox)
+    assert json.loads(await each.run(call, {"paths": [inside, outside]})) == {inside: True, outside: False}
 
 
 async def test_it_knows_the_time_left(tmp_path: Path) -> None:

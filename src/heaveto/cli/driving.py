@@ -137,7 +137,7 @@ def command_agent(settings: Settings, folder: Path, store: Store, model: Model, 
     return Agent(
         model=model,
         tools=[*_tools(settings, box), *more],
-        system=f"{_system_text(folder)}\n\nCommands: {box.text}.",
+        system=f"{_system_text(folder)}\n\nCommands and tests: {box.text}.",
         limits=_limits(settings, Limits(told_as=_LIMIT_FLAGS)),
         store=store,
         folder=folder,
@@ -145,6 +145,7 @@ def command_agent(settings: Settings, folder: Path, store: Store, model: Model, 
         grace_seconds=settings.grace,
         permit=Permissions(cast(Mode, settings.permission), settings.allow, settings.deny),
         approve=asker() if settings.output_format == "text" else None,
+        sandbox=box,
     )
 
 
@@ -198,7 +199,8 @@ def sandbox_for(settings: Settings) -> Sandbox:
 
 def _tools(settings: Settings, box: Sandbox) -> list[Tool]:
     seconds = TEST_SECONDS if settings.test_seconds is None else settings.test_seconds
-    tests = run_tests_tool(command=settings.test_command, interpreter=settings.test_python, seconds=seconds)
+    command, interpreter = settings.test_command, settings.test_python
+    tests = run_tests_tool(command=command, interpreter=interpreter, seconds=seconds, sandbox=box)
     return [*file_tools(), tests, *command_tools(sandbox=box)]
 
 

@@ -21,16 +21,17 @@ __all__ = ["mcp_command"]
 def mcp_command(folder: str, test_command: str | None, test_python: str | None) -> int:
     """Offer the file tools and run_tests of a folder as an MCP server, over standard input and output.
 
-    No path leads out of the folder. Ends when its input does, and on a signal; tests that are under way end with it.
+    No path leads out of the folder, and tests run in a sandbox without network, where there is one. Ends when its input
+    does, and on a signal; tests that are under way end with it.
     """
     from ..causes import Stop
     from ..loop.outcome import exit_status_of
     from ..runs import Signals
     from ..scopes import Scope
-    from ..tools import file_tools, run_tests_tool
+    from ..tools import file_tools, find_sandbox, run_tests_tool
     from ..tools.mcp.serving import serve_tools
 
-    tools = [*file_tools(), run_tests_tool(command=test_command, interpreter=test_python)]
+    tools = [*file_tools(), run_tests_tool(test_command, test_python, sandbox=find_sandbox())]
 
     async def serve(signals: Signals) -> None:
         with Scope() as serving:

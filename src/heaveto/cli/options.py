@@ -159,8 +159,10 @@ _RUN_OPTIONS = [
     ),
     click.option("--allow", multiple=True, default=None, metavar="RULE", help="What may run: run_command(git diff*)."),
     click.option("--deny", multiple=True, default=None, metavar="RULE", help="What may not: run_command(*sudo*)."),
-    click.option("--sandbox", type=_SANDBOXES, help="What commands are kept in: the best there is; that or nothing; none."),
-    click.option("--network", is_flag=True, default=None, help="Let commands in the sandbox use the network."),
+    click.option(
+        "--sandbox", type=_SANDBOXES, help="What commands and tests run in: the best there is; that or nothing; none."
+    ),
+    click.option("--network", is_flag=True, default=None, help="Let commands and tests in the sandbox use the network."),
     click.option("--test-command", metavar="COMMAND", help="What run_tests runs, instead of pytest or unittest."),
     click.option("--test-python", metavar="PATH", help="The interpreter that run_tests uses."),
     click.option("--test-seconds", type=_POSITIVE, help="The limit of one test run; 300."),

@@ -39,7 +39,7 @@ def record_lines(record: Record) -> Iterator[str]:
         case RunStarted():
             yield f"run {record.run_id} in {printable(record.folder)} with {record.model}"
             if (box := record.settings.get("sandbox_in_force")) is not None:
-                yield f"sandbox for commands: {printable(str(box))}"
+                yield f"sandbox for commands and tests: {printable(str(box))}"
             yield from _indented(record.task, "task: ")
         case DriveStarted(resumed=True):
             yield f"— resumed with {record.model} (epoch {record.epoch})"

@@ -77,13 +77,15 @@ class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
 
 class DriveStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="drive.started"):
     """A process began to drive the run: the first time, or after a stop. `sampling` and `answer` as in `RunStarted`, where a
-    resume has others."""
+    resume has others; `sandbox` is what its commands are kept in: "bwrap", "landlock", "none", or empty where nobody said.
+    """
 
     epoch: int
     model: str = ""
     resumed: bool = False
     sampling: Sampling | None = None
     answer: str | None = None
+    sandbox: str = ""
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="said"):
@@ -263,6 +265,7 @@ class RunFinished(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
         seconds: The time driven, over all resumes.
         unresolved: The calls that nobody knows the outcome of, as "tool (call id)".
         abandoned: What did not heed a stop and was left to itself, over all resumes, as "thread send (call id)".
+        sandbox: The one in force, as `drive.started` has it.
     """
 
     outcome: str
@@ -278,6 +281,7 @@ class RunFinished(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", t
     unresolved: tuple[str, ...] = ()
     exit_status: int = 0
     abandoned: tuple[str, ...] = ()
+    sandbox: str = ""
 
 
 class UndoneFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -119,6 +119,7 @@ class RunState:
         finished: How the last drive ended; None while one is under way, or when it was killed.
         abandoned: What did not heed a stop and was left to itself, as "thread send (call id)".
         undoing: Whether an undo of its files was begun and did not end.
+        sandbox: What the present drive's commands are kept in.
         undone: The files that were put back since the last drive, which the model does not know of.
     """
 
@@ -147,6 +148,7 @@ class RunState:
     abandoned: list[str] = field(default_factory=list)
     undoing: bool = False
     undone: tuple[str, ...] = ()
+    sandbox: str = ""
 
     @property
     def run_id(self) -> str:
@@ -174,6 +176,7 @@ class RunState:
         match record:
             case DriveStarted():
                 self.epoch, self.finished, self.undone, self.rejections = record.epoch, None, (), 0
+                self.sandbox = record.sandbox
             case Said():
                 self._take_said(UserMessage(record.content, record.parts))
             case LimitsChanged():

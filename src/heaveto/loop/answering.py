@@ -249,6 +249,7 @@ def call_for(entry: CallEntry, toolbox: Toolbox, log: Log) -> Call:
         tool=entry.call.name,
         key=marker.key if marker else log.state.idempotency_key(entry.call),
         folder=toolbox.folder,
+        sandbox=toolbox.sandbox,
         facts=marker.facts if marker else {},
     )
 

@@ -30,14 +30,14 @@ class Log:
         self._pieces = 0
         self.broken: BaseException | None = None  # why nothing more can be written
 
-    async def create(self, owner: str, model: str) -> None:
+    async def create(self, owner: str, model: str, sandbox: str = "") -> None:
         """Write the first records of a new run.
 
         Raises:
             JournalError: It could not be written, or there is such a run.
         """
         state = self.state
-        records: list[Record] = [state.started, DriveStarted(epoch=1, model=model)]
+        records: list[Record] = [state.started, DriveStarted(epoch=1, model=model, sandbox=sandbox)]
         state.apply(records[1])
         self._saved = 0
         await self._store.create(state.run_id, owner, self._sealed(records), summarize(state))

@@ -109,6 +109,7 @@ class Report:
         seconds: The time driven, over all resumes.
         abandoned: What did not heed a stop and was left to itself: "thread send (call id)", "task fetch (call id)".
         rungs: How many calls in doubt each rung of the ladder has settled.
+        sandbox: What commands, tests and isolated tools were kept in: "bwrap", "landlock", "none"; empty where nobody said.
     """
 
     run_id: str
@@ -122,6 +123,7 @@ class Report:
     resumable: bool = False
     abandoned: tuple[str, ...] = ()
     rungs: Mapping[Rung, int] = field(default_factory=dict)
+    sandbox: str = ""
 
     @classmethod
     def of(cls, state: RunState, *, limits: Iterable[LimitUse] = (), resumable: bool) -> Report:
@@ -137,6 +139,7 @@ class Report:
             resumable=resumable,
             abandoned=tuple(state.abandoned),
             rungs=dict(state.rungs),
+            sandbox=state.sandbox,
         )
 
 
@@ -199,6 +202,7 @@ def conclude(state: RunState, error: BaseException | None, seconds: float, limit
         unresolved=tuple(f"{entry.call.name} ({entry.call.id})" for entry in state.in_doubt() if entry.may_have_changed),
         exit_status=exit_status_of(error),
         abandoned=tuple(state.abandoned),
+        sandbox=state.sandbox,
     )
 
 

@@ -14,7 +14,7 @@ from ..journal.records import ToolFinished
 from ..messages import Ending, ToolCall
 from ..models import ToolSpec
 from ..scopes import Slots
-from ..tools import Check, Effect, Tool
+from ..tools import Check, Effect, Sandbox, Tool
 from ..tools.schema import example_of
 
 __all__ = ["Approve", "Doubt", "Permit", "Resolve", "Toolbox", "by_name", "finished_by_error"]
@@ -47,6 +47,7 @@ class Toolbox:
         permit: Asked first: True lets a call run, a text denies it, None has `approve` asked. By default calls of tools that
             need an approval are asked about.
         resolve: Asked about a call in doubt that its tool cannot settle. None, or an answer of None: a person is.
+        sandbox: What isolated tools are kept in; its name is told with the run.
     """
 
     tools: dict[str, Tool]
@@ -56,6 +57,11 @@ class Toolbox:
     resolve: Resolve | None = None
     permit: Permit | None = None
     final: Tool | None = None
+    sandbox: Sandbox | None = None
+
+    @property
+    def sandbox_name(self) -> str:
+        return "" if self.sandbox is None else self.sandbox.name
 
     def get(self, name: str) -> Tool:
         """The tool of that name.

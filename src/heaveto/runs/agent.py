@@ -28,7 +28,7 @@ from ..messages import Limits, Prompt, Sampling, Spend, UserMessage
 from ..models import ChecksInputs, Model
 from ..retry import RetryPolicy
 from ..scopes import Slots, current_cause, finish, tasks
-from ..tools import AnswerForm, FinalAnswer, Output, Tool, build_answer_form
+from ..tools import AnswerForm, FinalAnswer, Output, Sandbox, Tool, build_answer_form
 from .checks import check_answer_form, settled_sampling
 from .listening import listen
 from .opening import begin, take_up
@@ -102,6 +102,8 @@ class Agent(Generic[T]):
         on_unknown: What becomes of a call whose outcome no rung of the ladder can tell: the run waits for a person, or the
             model is told so.
         grace_seconds: How long work in flight may go on after a shutdown.
+        sandbox: What tools with `isolate=True` are kept in (`find_sandbox()`); the report names it. Commands and tests are
+            given theirs where they are made.
 
     Raises:
         ConfigError: When a tool cannot be used, a dollar limit could not be kept, no answer can be what `output` says, or
@@ -127,6 +129,7 @@ class Agent(Generic[T]):
         resolve: Resolve | None = None,
         on_unknown: Literal["wait", "tell_model"] = "wait",
         grace_seconds: float = 7.0,  # `docker stop` kills after ten
+        sandbox: Sandbox | None = None,
     ) -> None:
         self.model, self.system, self.limits = model, system, limits or Limits()
         self.budget = budget
@@ -143,6 +146,7 @@ class Agent(Generic[T]):
             approve=approve,
             permit=permit,
             resolve=resolve,
+            sandbox=sandbox,
         )
         self._specs = self._toolbox.specs()
         self.sampling = settled_sampling(model, sampling, self._toolbox.tools, self._form)
@@ -213,7 +217,8 @@ class Agent(Generic[T]):
             _check_run_id(run_id)
         async with self._stores.opened() as store:
             watchers = Watchers()
-            log = await begin(store, self._started(task, run_id or new_run_id(), settings or {}), watchers.publish)
+            started = self._started(task, run_id or new_run_id(), settings or {})
+            log = await begin(store, started, watchers.publish, sandbox=self._toolbox.sandbox_name)
             async with self._driven(store, log, watchers) as run:
                 yield run
 
@@ -243,6 +248,7 @@ class Agent(Generic[T]):
                 say=said,
                 sampling=self.sampling,
                 answer=self._fingerprint,
+                sandbox=self._toolbox.sandbox_name,
             )
             async with self._driven(store, log, watchers) as run:
                 yield run

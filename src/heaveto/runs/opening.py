@@ -25,7 +25,7 @@ UNDONE = "The user has put the files that you had changed back as they were befo
 TAKE_SECONDS = 15.0  # the store's own limit is 10; this one is for a store that has none
 
 
-async def begin(store: Store, started: RunStarted, emit: Emit) -> Log:
+async def begin(store: Store, started: RunStarted, emit: Emit, *, sandbox: str = "") -> Log:
     """Write a new run's first records; this process drives it from now on.
 
     Raises:
@@ -34,7 +34,7 @@ async def begin(store: Store, started: RunStarted, emit: Emit) -> Log:
     log = Log(store, RunState.begin(started), emit)
     try:
         with carrying(lambda: Report.of(log.state, resumable=True)):
-            await log.create(this_process(), started.model)
+            await log.create(this_process(), started.model, sandbox)
     except BaseException as error:  # a stop while it was written: the run is there, and ends here
         await finish(RELEASE_SECONDS, _end_unbegun, log, cause_of(error, current_cause()))
         raise
@@ -60,6 +60,7 @@ async def take_up(
     say: UserMessage | None = None,
     sampling: Sampling | None = None,
     answer: str = "",
+    sandbox: str = "",
 ) -> Log:
     """Become the driver of an old run, and write down that this happened.
 
@@ -67,6 +68,7 @@ async def take_up(
         run_id: The run's name, or the beginning of it.
         sampling: How the model shall write from now on.
         answer: The name and the hash of the form that the answer has to fit from now on; empty for any text.
+        sandbox: The name of what commands are kept in from now on.
 
     Raises:
         RunNotFound, RunTaken, JournalNewer, JournalDamaged: It cannot be taken up.
@@ -93,6 +95,7 @@ async def take_up(
             resumed=True,
             sampling=None if sampling == state.started.sampling else sampling,
             answer=None if answer == state.started.answer else answer,
+            sandbox=sandbox,
         )
         log.add(*opening_records(state, drive, limits, say))
         await log.commit()

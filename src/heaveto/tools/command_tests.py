@@ -64,8 +64,10 @@ class CommandTests:
 
     async def _run(self, argv: list[str], call: Call, inner: float, printed: _Printed) -> ProcessResult:
         with scratch_folder() as scratch:
-            env = child_environment(find_interpreter(call.folder).variables | self._variables(scratch, inner))
-            with self._sandbox.keeping(argv, call.folder, call.folder, writable=[scratch]) as (kept, extra):
+            interpreter = find_interpreter(call.folder)
+            env = child_environment(interpreter.variables | self._variables(scratch, inner))
+            keeping = self._sandbox.keeping(argv, call.folder, call.folder, writable=[scratch], readable=interpreter.folders)
+            with keeping as (kept, extra):
                 return await run_process(
                     kept,
                     folder=call.folder,

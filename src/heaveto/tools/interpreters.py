@@ -25,6 +25,12 @@ class Interpreter:
     environment: Path | None = None
 
     @property
+    def folders(self) -> list[Path]:
+        """Where it is, with its libraries, and where its links lead."""
+        path = Path(self.path)
+        return [each.parent.parent for each in (path, path.resolve())] if path.is_absolute() else []
+
+    @property
     def variables(self) -> dict[str, str]:
         """What an activated environment sets, so that the commands that tests start are the project's as well."""
         if self.environment is None:

@@ -19,9 +19,10 @@ from typing import Any, Literal
 
 from ..errors import ConfigError, OutcomeUnknown, ToolCrashed, ToolError, ToolFatal
 from .isolated_worker import MAIN
-from .processes import ProcessResult, run_process
+from .processes import ProcessResult, child_environment, run_process
 from .protocol import Call, Effect
 from .results import cut_middle
+from .sandbox import no_sandbox
 from .test_reports import end_text
 
 __all__ = ["check_importable", "run_isolated"]
@@ -48,7 +49,7 @@ def check_importable(name: str, function: Callable[..., Any]) -> None:
 async def run_isolated(
     function: Callable[..., Any], injected: str | None, call: Call, arguments: Mapping[str, Any], effect: Effect
 ) -> str:
-    """Run one call in a worker process. On a stop it and all that it started are ended.
+    """Run one call in a worker process, kept in the call's sandbox. On a stop it and all that it started are ended.
 
     Raises:
         ToolError: The function's own, or that it crashed.
@@ -56,14 +57,22 @@ async def run_isolated(
         OutcomeUnknown: The function's own; or the process died and may have changed something.
     """
     told = _Told(call)
-    result = await run_process(
-        [sys.executable, str(WORKER)],
-        folder=call.folder,
-        max_bytes=MAX_OUTPUT_BYTES,
-        on_output=told.feed,
-        stdin=_job(function, injected, call, arguments),
-    )
+    box = call.sandbox or no_sandbox()
+    with box.keeping([sys.executable, str(WORKER)], call.folder, call.folder, readable=_libraries()) as (argv, extra):
+        result = await run_process(
+            argv,
+            folder=call.folder,
+            env={**child_environment(), **extra},
+            max_bytes=MAX_OUTPUT_BYTES,
+            on_output=told.feed,
+            stdin=_job(function, injected, call, arguments),
+        )
     return told.conclude(result, effect)
+
+
+def _libraries() -> list[Path]:
+    """The folders that the worker imports from."""
+    return [Path(each).resolve() for each in (sys.prefix, sys.base_prefix, str(WORKER.parent), *sys.path)]
 
 
 def _job(function: Callable[..., Any], injected: str | None, call: Call, arguments: Mapping[str, Any]) -> bytes:

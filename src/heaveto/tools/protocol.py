@@ -8,10 +8,13 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from ..errors import ToolError
 from ..scopes import time_left
+
+if TYPE_CHECKING:
+    from .sandbox import Sandbox
 
 __all__ = ["Call", "Check", "Effect", "Facts", "Progress", "Recovery", "Tool", "Undo", "recovery_of"]
 
@@ -38,6 +41,7 @@ class Call:
         progress: Call it with a line of text that a watching person may see.
         background: Call it with an async function that goes on after the call; it is stopped when the run ends. It must not
             raise.
+        sandbox: What a process that runs for this call is kept in; None for nothing.
         until: On the system's monotonic clock, when the call's limit passes; only in a process of its own, where no scope
             says it.
     """
@@ -52,6 +56,7 @@ class Call:
     progress: Progress = _say_nothing
     background: Callable[[Callable[[], Awaitable[object]]], None] = _no_run
     until: float = math.inf
+    sandbox: Sandbox | None = None
 
     def time_left(self) -> float:
         """Seconds until the nearest limit: the call's, the run's or a wider one; `math.inf` for none. In its thread too."""

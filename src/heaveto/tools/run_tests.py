@@ -128,7 +128,10 @@ class _PythonTests:
         with scratch_folder() as scratch:
             argv = [interpreter.path, str(SCRIPT), str(time.monotonic() + inner), str(scratch), only]
             try:
-                with self._sandbox.keeping(argv, call.folder, call.folder, writable=[scratch]) as (kept, extra):
+                keeping = self._sandbox.keeping(
+                    argv, call.folder, call.folder, writable=[scratch], readable=interpreter.folders
+                )
+                with keeping as (kept, extra):
                     result = await self._run(kept, {**env, **extra}, call, events)
             except TestsTimedOut as error:
                 if events.under_way:

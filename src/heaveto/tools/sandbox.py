@@ -25,6 +25,7 @@ __all__ = ["Sandbox", "find_sandbox", "no_sandbox"]
 Kept: TypeAlias = tuple[list[str], Mapping[str, str]]
 
 LANDLOCK = Path(__file__).with_name("landlock.py")
+TEMPORARY = Path("/tmp")  # noqa: S108 - which bubblewrap's commands have an empty one of
 TRY_SECONDS = 10.0
 TCP_VERSION = 4  # of Landlock: from this one on it can refuse TCP
 
@@ -44,12 +45,19 @@ class Sandbox(Protocol):
     def text(self) -> str: ...
 
     def keeping(
-        self, argv: Sequence[str], workspace: Path, folder: Path, *, writable: Sequence[Path] = ()
+        self,
+        argv: Sequence[str],
+        workspace: Path,
+        folder: Path,
+        *,
+        writable: Sequence[Path] = (),
+        readable: Sequence[Path] = (),
     ) -> AbstractContextManager[Kept]:
         """A block in which the command that it gives, with these variables, runs the one that it was given.
 
         Args:
             workspace: What can be written, with `writable`. Absolute.
+            readable: What must be seen though it is among the temporary files, such as the interpreter.
             folder: Where the command runs.
         """
         ...
@@ -94,11 +102,16 @@ def _bwrap_works() -> bool:
         return False
 
 
-def _bwrap_options(workspace: Path, folder: Path, *, network: bool, writable: Sequence[Path] = ()) -> Iterator[str]:
+def _bwrap_options(
+    workspace: Path, folder: Path, *, network: bool, writable: Sequence[Path] = (), readable: Sequence[Path] = ()
+) -> Iterator[str]:
     yield from ("--die-with-parent", "--unshare-all")
     yield from ("--share-net",) if network else ()
     yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp")  # noqa: S108
     yield from () if network else ("--tmpfs", "/run")  # sockets of services, which no network namespace keeps out
+    for each in readable:
+        if each.is_relative_to(TEMPORARY) and each != TEMPORARY and each.exists():
+            yield from ("--ro-bind", str(each), str(each))
     for each in (workspace, *writable):
         if each != Path("/"):
             yield from ("--bind", str(each), str(each))
@@ -114,9 +127,15 @@ class _Bubblewrap:
 
     @contextmanager
     def keeping(
-        self, argv: Sequence[str], workspace: Path, folder: Path, *, writable: Sequence[Path] = ()
+        self,
+        argv: Sequence[str],
+        workspace: Path,
+        folder: Path,
+        *,
+        writable: Sequence[Path] = (),
+        readable: Sequence[Path] = (),
     ) -> Iterator[Kept]:
-        options = _bwrap_options(workspace, folder, network=self._network, writable=writable)
+        options = _bwrap_options(workspace, folder, network=self._network, writable=writable, readable=readable)
         yield ["bwrap", *options, "--", *argv], {"TMPDIR": "/tmp"}  # noqa: S108 - an empty one of its own
 
 
@@ -130,7 +149,13 @@ class _Landlock:
 
     @contextmanager
     def keeping(
-        self, argv: Sequence[str], workspace: Path, folder: Path, *, writable: Sequence[Path] = ()
+        self,
+        argv: Sequence[str],
+        workspace: Path,
+        folder: Path,
+        *,
+        writable: Sequence[Path] = (),
+        readable: Sequence[Path] = (),
     ) -> Iterator[Kept]:
         temporary = tempfile.mkdtemp(prefix="heaveto-")
         writing = [str(workspace), temporary, *map(str, writable)]
@@ -147,6 +172,12 @@ class _Nothing:
 
     @contextmanager
     def keeping(
-        self, argv: Sequence[str], workspace: Path, folder: Path, *, writable: Sequence[Path] = ()
+        self,
+        argv: Sequence[str],
+        workspace: Path,
+        folder: Path,
+        *,
+        writable: Sequence[Path] = (),
+        readable: Sequence[Path] = (),
     ) -> Iterator[Kept]:
         yield list(argv), {}
