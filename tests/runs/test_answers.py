@@ -131,6 +131,14 @@ async def test_the_answer_is_what_was_asked_for(kind: Any, sent: dict[str, Any],
     assert (native.output, json.loads(native.text), native.turns) == (value, sent, 2)
 
 
+async def test_an_answer_of_nothing_but_defaults_is_one() -> None:
+    @dataclass
+    class Note:
+        text: str = "none"
+
+    assert (await agent_of(given(""), output=Note).run("go")).output == Note()
+
+
 async def test_an_agent_without_a_form_takes_any_text() -> None:
     result = await agent_of("fine", output=None).run("go")
     assert (result.text, result.output) == ("fine", None)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, model_validator
 from typing_extensions import TypedDict
 
-from heaveto.errors import BadAnswer, ConfigError, ToolFatal
+from heaveto.errors import BadAnswer, ConfigError, ToolError, ToolFatal
 from heaveto.tools import FinalAnswer, Output, TakenAnswer, build_answer_form
 from heaveto.tools.protocol import Call
 
@@ -155,6 +155,20 @@ def test_a_bug_in_a_validator_is_no_fault_of_the_models() -> None:
 
     with pytest.raises(ToolFatal, match=r"final_answer: the check of the answer failed \(KeyError: 'b'\)"):
         build_answer_form(Broken).read('{"a": 1}')
+
+
+def test_a_validator_may_say_in_its_own_words_what_the_model_reads() -> None:
+    class Dated(BaseModel):
+        day: int
+
+        @model_validator(mode="after")
+        def only_sundays(self) -> Dated:
+            if self.day % 7:
+                raise ToolError("only Sundays are free")
+            return self
+
+    with pytest.raises(BadAnswer, match="the answer does not fit: only Sundays are free; call final_answer"):
+        build_answer_form(Dated).read('{"day": 3}')
 
 
 @pytest.mark.anyio

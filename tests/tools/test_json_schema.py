@@ -62,6 +62,15 @@ def test_what_is_no_object_is_the_field_of_one() -> None:
         form.read('{"answer": ["x"]}')
 
 
+def test_what_has_properties_is_an_object_also_unsaid_and_parts_of_several_are_all_held_to() -> None:
+    assert build_answer_form({"properties": {"a": {"type": "integer"}}}).read('{"a": 1}') == {"a": 1}
+    several = {"allOf": [{"$ref": "#/$defs/A"}, {"required": ["a"]}], "$defs": {"A": {"type": "object"}}}
+    with pytest.raises(BadAnswer, match=r'missing field "answer\.a"'):
+        build_answer_form(several).read('{"answer": {}}')
+    one = {"allOf": [{"$ref": "#/$defs/A"}], "$defs": {"A": {"type": "object", "required": ["a"]}}}
+    assert build_answer_form(one).read('{"a": 1}') == {"a": 1}
+
+
 nodes = st.sampled_from(
     [
         {"type": "integer", "minimum": 0},

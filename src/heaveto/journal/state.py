@@ -328,7 +328,7 @@ class RunState:
         entries = list(self.open_calls.values())
         if all(entry.state == "settled" and entry.answer for entry in entries):
             self.transcript.append(*(entry.answer for entry in entries if entry.answer), *self.said_meanwhile)
-            answers = [entry.call.arguments for entry in entries if entry.is_answer]
+            answers = [entry.call.arguments.strip() or "{}" for entry in entries if entry.is_answer]
             self.answer = answers[0] if answers and not self.said_meanwhile else None
             self.said_meanwhile = []
             for entry in entries:

@@ -7,7 +7,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
-from ..errors import BadAnswer, ConfigError, ToolFatal
+from ..causes import Stop
+from ..errors import BadAnswer, ConfigError, ToolError, ToolFatal
 from .arguments import explain
 from .decorator import check_tool_name
 from .json_text import NotArguments, decode_arguments
@@ -95,7 +96,9 @@ class AnswerForm(Generic[T]):
         """The answer from JSON text. Errors as in `read`."""
         try:
             return self._read(decode_arguments(text, "the answer"))
-        except (NotArguments, Misfit) as error:
+        except Stop:
+            raise
+        except (NotArguments, Misfit, ToolError) as error:  # a ToolError is a validator's own words for the model
             raise BadAnswer(str(error), self.shape, self.tool) from error
         except Exception as error:  # boundary: a bug in a validator of the program's is no fault of the model
             what = self.tool or "the answer"
@@ -159,7 +162,6 @@ def build_answer_form(output: Output[T] | type[T] | Mapping[str, Any]) -> Answer
         from .json_schema import check_schema, reader_of
 
         check_schema(of)
-
         name = str(of.get("title", "answer"))
         schema, wrapped = _as_object(dict(of))
         read: Callable[[dict[str, Any]], Any] = reader_of(schema)
@@ -205,11 +207,12 @@ def _as_object(schema: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     """The schema as one of an object, and whether the answer had to be put into a field of one."""
     definitions = schema.pop("$defs", {})
     more = {"$defs": definitions} if definitions else {}
-    (only,) = schema.get("allOf", [schema])[:1]  # pydantic before 2.9 puts a reference into one of these
-    if set(schema) <= {"$ref", "allOf"} and "$ref" in only:  # of a type that contains itself
-        schema = dict(definitions.get(only["$ref"].rsplit("/", 1)[-1], schema))
-    if schema.get("type") == "object":
-        return {**schema, **more}, False
+    if set(schema) == {"allOf"} and len(schema["allOf"]) == 1:  # so pydantic before 2.9 writes a reference
+        schema = dict(schema["allOf"][0])
+    if set(schema) == {"$ref"}:  # of a type that contains itself
+        schema = dict(definitions.get(schema["$ref"].rsplit("/", 1)[-1], schema))
+    if schema.get("type", "object" if "properties" in schema else "any") == "object":
+        return {"type": "object", **schema, **more}, False
     whole = {"type": "object", "properties": {WRAPPED: schema}, "required": [WRAPPED], "additionalProperties": False}
     return {**whole, **more}, True
 
