@@ -11,8 +11,8 @@ import pytest
 
 from heaveto.cli.texts import call_line, clip, closing_lines, cost_text, event_line, printable, result_line, seconds_text
 from heaveto.cli.transcript import record_lines
-from heaveto.journal.records import AnswerRejected, LimitNear, LimitsChanged, RunFinished, ToolFinished
-from heaveto.messages import Limits, Spend
+from heaveto.journal.records import AnswerRejected, LimitNear, LimitsChanged, RunFinished, RunStarted, ToolFinished
+from heaveto.messages import Limits, Sampling, Spend
 
 
 def test_a_run_in_text_mode(heaveto: Any, project: Path) -> None:
@@ -182,6 +182,16 @@ def test_a_runs_story_has_its_limits() -> None:
     assert [*record_lines(LimitsChanged(limits=Limits(turns=None)))] == ["limits changed: none"]
     near = LimitNear(limit="turns", percent=95, used=48, of=50, setting="--max-turns")
     assert [*record_lines(near)] == ["  95 % of a limit used: 48 of 50 turns (--max-turns)"]
+
+
+def test_a_runs_story_begins_with_what_was_asked_of_the_model() -> None:
+    started = RunStarted(run_id="r", task="go", sampling=Sampling(temperature=0, stop="x"), answer="Weather 0123456789ab")
+    assert [*record_lines(started)][1:] == [
+        "the model's settings: temperature=0, stop=('x',)",
+        "the answer has to be Weather",
+        "task: go",
+    ]
+    assert [*record_lines(RunStarted(run_id="r", task="go"))][1:] == ["task: go"]
 
 
 def test_an_answer_that_was_not_taken_is_told_in_a_line() -> None:

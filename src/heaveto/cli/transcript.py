@@ -40,6 +40,11 @@ def record_lines(record: Record) -> Iterator[str]:
             yield f"run {record.run_id} in {printable(record.folder)} with {record.model}"
             if (box := record.settings.get("sandbox_in_force")) is not None:
                 yield f"sandbox for commands and tests: {printable(str(box))}"
+            if record.sampling:
+                given = ", ".join(f"{name}={value!r}" for name, value in record.sampling.given().items())
+                yield f"the model's settings: {printable(given)}"
+            if record.answer:
+                yield f"the answer has to be {printable(record.answer.rpartition(' ')[0])}"
             yield from _indented(record.task, "task: ")
         case DriveStarted(resumed=True):
             yield f"— resumed with {record.model} (epoch {record.epoch})"
