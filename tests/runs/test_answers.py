@@ -31,7 +31,7 @@ from heaveto.messages import AssistantMessage, Finish, Message, Reply, Sampling,
 from heaveto.models import Request, by_name
 from heaveto.retry import RetryPolicy
 from heaveto.runs import Agent, approve_call, fork_run, read_records, replay
-from heaveto.testing import Answered, FaultyExchange, calls, scripted
+from heaveto.testing import Answered, Cut, FaultyExchange, calls, scripted
 from heaveto.tools import Output, tool
 
 pytestmark = pytest.mark.anyio
@@ -534,6 +534,19 @@ async def test_a_call_of_the_final_tool_may_come_in_pieces() -> None:
     stream = events(call(name="final_answer", arguments='{"x"'), call(arguments=": 4}"), end)
     model = by_name("openai:m", key="k", exchange=FaultyExchange(stream))
     assert (await Agent(model=model, store=MemoryStore(), output=Point).run("go")).output == Point(4)
+
+
+@pytest.mark.parametrize("kind", ["closed", "reset"])
+async def test_half_an_answer_is_asked_for_again(kind: Any) -> None:
+    """Also where the half would fit: 4 is not 42."""
+    stream = streamed("openai:m", '{"x": 4', "2", "}")
+    for at in range(0, len(stream), 9):
+        model = by_name("openai:m", key="k", exchange=FaultyExchange(stream, Cut(kind, at)))
+        output = Output(Point, native=True)
+        agent = Agent(model=model, store=MemoryStore(), output=output, retry=RetryPolicy(base_seconds=0))
+        result = await agent.run("go")
+        assert (result.output, result.turns) == (Point(42), 1), at
+        assert result.spend.calls == (2 if at < stream.index(b"finish_reason") else result.spend.calls)
 
 
 @pytest.mark.parametrize("name", list(REPLIES))
