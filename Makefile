@@ -13,7 +13,7 @@ DEVELOPING = $(VENV)/.developing
 SDKS = $(VENV)/sdks
 CODE = src tests benchmarks
 
-.PHONY: help install demo test lint reference pydantics faults stops loops wire conversations bytes fuzz crashes model simulate postgres mutants mcp bench bench-repair streams sdk clean
+.PHONY: help install demo test lint reference pydantics faults stops loops wire conversations bytes fuzz crashes model powerloss simulate postgres mutants mcp bench bench-repair streams sdk clean
 
 help:
 	@echo "make demo          repair a small broken project, without a key and without the network"
@@ -32,6 +32,7 @@ help:
 	@echo "make postgres      runs on Postgres: processes killed and paused, a server restarted, lines cut"
 	@echo "make simulate      runs of everything at once, by seed, held against a plain interpreter of what must come of them"
 	@echo "make model         every state of a run with two drivers, kills, faults, stops and a person"
+	@echo "make powerloss     the journal after a power loss at any write, with any part of what was not synced"
 	@echo "make hostile       tools that hang, escape, leak and lie, with a figure for each"
 	@echo "make mutants       the ground floor broken in small ways, one at a time: its tests must notice"
 	@echo "make mcp           MCP servers from npm: called, stopped, killed, started again"
@@ -120,6 +121,10 @@ simulate: $(DEVELOPING)
 # The tables, the ladder and the store's leases, explored in every state that they can come to; and seeded bugs found so.
 model: $(DEVELOPING)
 	$(BIN)/python tests/model/model.py
+
+# ARGS="--each 100" makes more states of each write, "--seed 2" others.
+powerloss: $(DEVELOPING)
+	$(BIN)/python tests/powerloss/powerloss.py $(ARGS)
 
 # ARGS="--only SEED:NUMBER" shows one input, and what goes wrong with it.
 fuzz: $(DEVELOPING)

@@ -13,7 +13,7 @@ import pytest
 
 from heaveto.errors import ConfigError, OutcomeUnknown
 from heaveto.journal import MemoryStore, Summary
-from heaveto.journal.records import ToolStarted, encode_record
+from heaveto.journal.records import ToolResolved, ToolStarted, encode_record
 from heaveto.loop import Doubt
 from heaveto.loop.rungs import MOST_UNKNOWN, Decision, Known, Look, next_move
 from heaveto.messages import ToolMessage
@@ -275,6 +275,22 @@ def test_a_stop_at_any_await_of_the_rungs_leaves_a_run_that_ends_well(backend: B
 def test_seconds_below_nothing_are_refused(options: Any) -> None:
     with pytest.raises(ConfigError, match="use seconds, 0 or more"):
         Bank().tool(**options)
+
+
+@pytest.mark.anyio
+async def test_a_keys_verdict_is_not_kept_beyond_the_key(drive: Any) -> None:
+    """The drive that decided so was killed, and the next one comes when the other side has forgotten the key."""
+    bank = Bank(cuts=0)
+    tools = [bank.tool(idempotency_key=3_600)]
+    store = await killed_while_it_paid(await drive(PAY, "fine", tools=tools), 4_000)
+    call = PAY.message.tool_calls[0]
+    verdict = ToolResolved(call_id=call.id, name="pay", verdict="again", by="key")
+    await store.append("run", 1, [encode_record(verdict)], Summary())
+    driven = await drive(resume="run", store=store, tools=tools)
+    assert driven.outcome.kind == "waiting"
+    assert "may have forgotten its key" in driven.outcome.error.why
+    assert driven.records[-1].unresolved == (f"pay ({call.id})",)
+    assert bank.asked == 1, "only in the run whose journal was cut"
 
 
 # --- the decision alone ---------------------------------------------------------------------------------------------

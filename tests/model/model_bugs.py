@@ -94,7 +94,14 @@ class TakesAWriteForRepeatable(Moves):
         return next_move(replace(known, marked="idempotent", effect="idempotent"))
 
 
-class TakesAForgottenKey(Moves):
+class RunsWhatHasLapsed(Moves):
+    """A key's verdict holds for ever, also for a drive that comes when the key is forgotten."""
+
+    def _has_lapsed(self, state: State, entry: CallEntry) -> bool:
+        return False
+
+
+class TakesAForgottenKey(RunsWhatHasLapsed):
     def _decide(self, known: Known) -> Move:
         return next_move(replace(known, key_lives=True))
 

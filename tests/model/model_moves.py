@@ -18,7 +18,7 @@ from heaveto.journal.records import DriveStarted, Record, Replied, ToolFinished,
 from heaveto.journal.state import CallEntry, RunState
 from heaveto.loop.answering import in_batches, not_run
 from heaveto.loop.outcome import conclude, describe
-from heaveto.loop.rungs import Decision, Known, Look, Move, known_of, next_move, resolved
+from heaveto.loop.rungs import Decision, Known, Look, Move, has_lapsed, known_of, next_move, resolved
 from heaveto.loop.turn import next_step
 from heaveto.messages import AssistantMessage, Ending, ToolCall
 from heaveto.runs.opening import opening_records
@@ -179,10 +179,17 @@ class Moves:
 
     def _begin(self, state: State, who: int, actor: Actor, run: RunState) -> Way:
         batch = in_batches(run.asked(), lambda name: not TOOLS[name].alone)[0]
+        lapsed = [entry for entry in batch if self._has_lapsed(state, entry)]
+        if lapsed:
+            lost = [ToolFinished(call_id=each.call.id, name=each.call.name, ending="unknown", content="") for each in lapsed]
+            return f"{NAMES[who]} does not run what may be forgotten", _with(state, who, _add(actor, *lost))
         ids = tuple(entry.call.id for entry in batch)
         marked = [entry for entry in batch if TOOLS[entry.call.name].effect != "read"]
         begun = actor._replace(batch=ids, only_marked=tuple(entry.call.id for entry in marked))
         return f"{NAMES[who]} will run {', '.join(ids)}", _with(state, who, self._mark(begun, run, marked))
+
+    def _has_lapsed(self, state: State, entry: CallEntry) -> bool:
+        return has_lapsed(entry, TOOLS[entry.call.name], _now(state))
 
     def _mark(self, actor: Actor, run: RunState, marked: list[CallEntry]) -> Actor:
         return _commit(_add(actor, *(_marker(run, entry) for entry in marked)), "run")
@@ -247,8 +254,7 @@ class Moves:
 
     def _known(self, state: State, actor: Actor, run: RunState, entry: CallEntry) -> Known:
         tells_model = run.started.on_unknown == "tell_model"
-        now = AFTERWARDS if state.forgotten else BEFORE_IT_IS_FORGOTTEN
-        known = known_of(entry, TOOLS[entry.call.name], now=now, tells_model=tells_model)
+        known = known_of(entry, TOOLS[entry.call.name], now=_now(state), tells_model=tells_model)
         return replace(known, found=dict(actor.found))
 
     def _decide(self, known: Known) -> Move:
@@ -304,6 +310,10 @@ class Moves:
         run = state_of(state.journal)
         entry = run.open_calls.get(call_id)
         return run.turns > 0 and (entry is None or entry.state == "settled")
+
+
+def _now(state: State) -> float:
+    return AFTERWARDS if state.forgotten else BEFORE_IT_IS_FORGOTTEN
 
 
 def _tool_of(call_id: str) -> str:

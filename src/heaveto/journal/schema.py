@@ -11,17 +11,21 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import TypeAlias
 
 from ..errors import JournalDamaged, JournalNewer
 from .problems import explained
 
-__all__ = ["APPLICATION_ID", "FORMAT", "compact", "connect", "place"]
+__all__ = ["APPLICATION_ID", "FORMAT", "Opener", "compact", "connect", "open_file", "place"]
 
 APPLICATION_ID = 0x6876746F  # "hvto"
 FORMAT = 2
 _SEQ_BITS = 32  # of an entry's key; above them is the number of its run
+
+Opener: TypeAlias = Callable[[str, float], sqlite3.Connection]
 
 _TABLES = f"""
 PRAGMA journal_mode = WAL;
@@ -66,20 +70,29 @@ def place(number: int, seq: int) -> int:
     return number << _SEQ_BITS | seq
 
 
-def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
-    """Open the journal, and make it where there is none. Its transactions are begun by hand.
+def open_file(address: str, busy_seconds: float) -> sqlite3.Connection:
+    """A connection to a file. Its transactions are begun by hand, and any thread may use it.
+
+    Args:
+        address: As a URI.
+    """
+    return sqlite3.connect(address, uri=True, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
+
+
+def connect(path: Path, busy_seconds: float, open_file: Opener = open_file) -> sqlite3.Connection:
+    """Open the journal, and make it where there is none.
 
     Args:
         busy_seconds: How long to wait while another process writes.
+        open_file: Makes the connections.
 
     Raises:
         JournalDamaged: When the file is no journal. It is left as it is.
         JournalNewer: When a newer version made it. It is left as it is.
         OSError, sqlite3.Error: When the file or its folder cannot be used.
     """
-    _make_sure(path)
-    address = f"{path.absolute().as_uri()}?mode=rw"  # never makes an empty file
-    connection = sqlite3.connect(address, uri=True, timeout=busy_seconds, isolation_level=None, check_same_thread=False)
+    _make_sure(path, open_file)
+    connection = open_file(_address(path), busy_seconds)
     try:
         _check_format(connection, path)
         _check_size(connection, path)
@@ -109,11 +122,15 @@ def compact(path: Path, busy_seconds: float) -> int:
     return before - sum(file.stat().st_size for file in files if file.exists())
 
 
-def _make_sure(path: Path) -> None:
+def _address(path: Path) -> str:
+    return f"{path.absolute().as_uri()}?mode=rw"  # never makes an empty file
+
+
+def _make_sure(path: Path, open_file: Opener) -> None:
     try:
         size = path.stat().st_size
     except FileNotFoundError:
-        _make(path)
+        _make(path, open_file)
         return
     if size == 0:
         raise JournalDamaged(str(path), "the file is empty; restore it from a copy, or remove it to begin a new journal")
@@ -156,13 +173,13 @@ def _number(connection: sqlite3.Connection, pragma: str) -> int:
     return int(connection.execute(f"PRAGMA {pragma}").fetchone()[0])
 
 
-def _make(path: Path) -> None:
+def _make(path: Path, open_file: Opener) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     _refuse_leftovers(path)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))  # SQLite gives its other files the same mode
     try:
-        with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+        with closing(open_file(_address(draft), 0.0)) as connection:
             connection.executescript(_TABLES)
         try:
             os.link(draft, path)

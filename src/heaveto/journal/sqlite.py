@@ -17,7 +17,7 @@ from ..scopes import call_in_thread, finish
 from . import statements
 from .lanes import Lane, ask, close_in_turn
 from .owner import LEASE_SECONDS
-from .schema import compact
+from .schema import Opener, compact, open_file
 from .store import Entry, RunRow, Summary, encode_summary
 from .writer import SqliteFile, look, write
 
@@ -39,6 +39,8 @@ class SqliteStore:
         path: The file; its folder is made where there is none.
         save_seconds: The longest that a write may take; beyond it `SaveTimeout` is raised, and it may yet be written.
         lease_seconds: How long a run counts as driven after its last record where its owner cannot be looked at.
+        open_file: Makes the connections, of an address and the seconds to wait while another process writes; for another
+            build of SQLite than Python's own.
     """
 
     def __init__(
@@ -47,11 +49,12 @@ class SqliteStore:
         *,
         save_seconds: float = SAVE_SECONDS,
         lease_seconds: float = LEASE_SECONDS,
+        open_file: Opener = open_file,
     ) -> None:
         self.path = Path(path)
         self._save_seconds, self._lease_seconds = save_seconds, lease_seconds
-        self._writer = Lane(SqliteFile(self.path, write, save_seconds * BUSY_SHARE))
-        self._reader = Lane(SqliteFile(self.path, look, save_seconds * BUSY_SHARE))
+        self._writer = Lane(SqliteFile(self.path, write, save_seconds * BUSY_SHARE, open_file))
+        self._reader = Lane(SqliteFile(self.path, look, save_seconds * BUSY_SHARE, open_file))
         for lane in (self._writer, self._reader):
             weakref.finalize(self, lane.abandon).atexit = False
 

@@ -89,8 +89,8 @@ class CallEntry:
 
     @property
     def may_have_changed(self) -> bool:
-        """Whether it had begun and is more than a look: a call that only reads has no marker."""
-        return self.started is not None
+        """Whether it had begun, now or earlier, and is more than a look: a call that only reads has no marker."""
+        return self.started is not None or self.may_have_run
 
     def __post_init__(self) -> None:
         self.identity = self.call.identity  # once, since it parses and hashes

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from ..errors import JournalError
 from .lanes import Jobs, Remedy
 from .problems import explained, is_busy
-from .schema import connect
+from .schema import Opener, connect, open_file
 
 __all__ = ["SqliteFile", "look", "write"]
 
@@ -40,10 +40,11 @@ class SqliteFile:
     Args:
         transact: Does several jobs at once: `write` or `look`.
         busy_seconds: How long to wait while another process writes.
+        open_file: Makes its connections.
     """
 
-    def __init__(self, path: Path, transact: Transact, busy_seconds: float) -> None:
-        self.path, self._transact, self._busy_seconds = path, transact, busy_seconds
+    def __init__(self, path: Path, transact: Transact, busy_seconds: float, open_file: Opener = open_file) -> None:
+        self.path, self._transact, self._busy_seconds, self._open_file = path, transact, busy_seconds, open_file
         self._identity: tuple[int, int] | None = None
 
     @property
@@ -51,7 +52,7 @@ class SqliteFile:
         return f"{self._transact.__name__} {self.path.name}"
 
     def connect(self) -> sqlite3.Connection:
-        connection = connect(self.path, self._busy_seconds)
+        connection = connect(self.path, self._busy_seconds, self._open_file)
         self._identity = _identity(self.path)
         return connection
 

@@ -18,7 +18,7 @@ import anyio
 import msgspec
 
 from ..causes import Stop, StoppedFromOutside, ToolTimeout, to_data
-from ..errors import ApprovalNeeded, Denied, NotEnoughTime, ToolError, ToolFatal
+from ..errors import ApprovalNeeded, Denied, NotEnoughTime, OutcomeUnknown, ToolError, ToolFatal
 from ..journal.records import ToolFinished, ToolStarted
 from ..journal.state import CallEntry, RunState
 from ..messages import ToolCall
@@ -27,6 +27,7 @@ from ..tools import Call, Effect, TakenAnswer, Tool, WithMedia, recovery_of, run
 from .events import ToolProgress, ToolRunning
 from .log import Log
 from .outcome import describe
+from .rungs import has_lapsed
 from .toolbox import Toolbox, finished_by_error
 from .usual_time import UsualTimes
 
@@ -115,6 +116,8 @@ class Answering:
     async def _check(self, entry: CallEntry) -> Ready:
         tool = self._toolbox.get(entry.call.name)
         self._refuse_second_answer(tool)
+        if has_lapsed(entry, tool, wall_time()):
+            raise OutcomeUnknown(tool.name, entry.call.id, "the other side may have forgotten its key")
         arguments = tool.parse(entry.call.arguments)
         self._times.need(tool.name)
         await self._ask_approval(tool, entry)

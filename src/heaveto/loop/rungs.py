@@ -15,7 +15,19 @@ from ..journal.state import CallEntry
 from ..messages import Ending
 from ..tools import Check, Effect, Recovery, Tool, recovery_of
 
-__all__ = ["MOST_UNKNOWN", "RUNGS", "Decision", "Found", "Known", "Look", "Move", "known_of", "next_move", "resolved"]
+__all__ = [
+    "MOST_UNKNOWN",
+    "RUNGS",
+    "Decision",
+    "Found",
+    "Known",
+    "Look",
+    "Move",
+    "has_lapsed",
+    "known_of",
+    "next_move",
+    "resolved",
+]
 
 MOST_UNKNOWN = 3  # a call that ran so often and never knew will not know the next time
 
@@ -82,19 +94,31 @@ def known_of(
         now: In seconds since 1970.
     """
     recovery = Recovery() if tool is None else recovery_of(tool)
-    age = now - entry.first_at  # of an unknown time: longer than any but an endless memory
     return Known(
         ending=entry.answer.ending if entry.answer else None,
         said=entry.answer.content if entry.answer else "",
         marked=entry.started.effect if entry.started else None,
         effect=None if tool is None else tool.effect,
-        key_lives=bool(recovery.key_seconds) and age < recovery.key_seconds,
+        key_lives=_key_lives(entry, recovery, now),
         settles=recovery.settle_seconds > 0,
         has_undo=recovery.undo is not None,
         has_program=has_program,
         unknown_results=entry.unknown_results,
         tells_model=tells_model,
     )
+
+
+def has_lapsed(entry: CallEntry, tool: Tool, now: float) -> bool:
+    """Whether a verdict to run a call again, which may have run, holds no more: the other side may have forgotten its key.
+
+    A drive may have been killed after the verdict, and the next have come much later.
+    """
+    return entry.may_have_run and tool.effect == "write" and not _key_lives(entry, recovery_of(tool), now)
+
+
+def _key_lives(entry: CallEntry, recovery: Recovery, now: float) -> bool:
+    age = now - entry.first_at  # of an unknown time: longer than any but an endless memory
+    return bool(recovery.key_seconds) and age < recovery.key_seconds
 
 
 def next_move(known: Known) -> Move:
