@@ -20,12 +20,13 @@ from collections.abc import Generator
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from heaveto.testing.clocks import LOOP_VARIABLE, start_eagerly
 from heaveto.testing.stops import stop_points
 
-settings.register_profile("heaveto", settings.default, deadline=None)  # nothing depends on how fast the machine is
+# Nothing depends on how fast the machine is.
+settings.register_profile("heaveto", settings.default, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("heaveto")
 
 began = time.monotonic()

@@ -281,8 +281,18 @@ async def test_who_cancels_himself_has_an_error() -> None:
 
     if anyio.get_cancelled_exc_class() is asyncio.CancelledError:
         for fn in (cancel_myself, wait_for_a_cancelled_future):
-            with pytest.raises(RuntimeError, match="nobody stopped it"):
+            with pytest.raises(RuntimeError, match=r"^it was cancelled, though nobody stopped it$") as caught:
                 await call_in_task(fn)
+            assert isinstance(caught.value.__cause__, asyncio.CancelledError)
+
+
+async def test_who_leaves_a_scope_open_has_the_loops_error() -> None:
+    async def careless() -> None:
+        anyio.CancelScope().__enter__()
+
+    with pytest.raises(RuntimeError, match="cancel scope"):
+        await call_in_task(careless)
+    await anyio.sleep(1)  # the loop is well
 
 
 async def test_tasks_beside_it_go_on() -> None:

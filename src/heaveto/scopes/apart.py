@@ -93,8 +93,8 @@ class _Apart(Generic[T]):
 
     @property
     def has_result(self) -> bool:
-        """Whether it ended by itself: it returned or failed."""
-        return self.ended.is_set() and not (self._stopped or self._driver.left)
+        """Of one that has ended or was abandoned: whether it ended by itself, with a result or an error."""
+        return not (self._stopped or self._driver.left)
 
     def result(self) -> T:
         if self._error is not None:
@@ -105,11 +105,8 @@ class _Apart(Generic[T]):
         unfinished_work.set(self._work)
         try:
             await self._to_its_end()
-        except _Left:
-            pass
-        except RuntimeError:
-            if not self._driver.left:  # else its scopes were never left, as the loop complains
-                raise
+        except RuntimeError as error:  # of the loop: scopes inside were never left, as is right for what was left itself
+            self._error = error
         finally:
             self.ended.set()
 
@@ -117,14 +114,10 @@ class _Apart(Generic[T]):
         with self._scope:
             try:
                 self._value = await self._driver
-            except _Left:
-                raise
-            except anyio.get_cancelled_exc_class() as error:
+            except anyio.get_cancelled_exc_class() as error:  # heaveto: allow swallowed-stop nobody waits for this task
                 self._stopped = self._scope.cause is not None
-                if not self._stopped:
-                    self._error = RuntimeError("it was cancelled, though nobody stopped it")
-                    self._error.__cause__ = error
-                raise
+                self._error = RuntimeError("it was cancelled, though nobody stopped it")
+                self._error.__cause__ = error
             except BaseException as error:  # heaveto: allow swallowed-stop it is raised where the result is awaited
                 self._error = error
 
