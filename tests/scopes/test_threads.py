@@ -19,6 +19,7 @@ from heaveto.scopes import (
     Handoff,
     Scope,
     abandoned_threads,
+    abandonments,
     call_in_thread,
     check_stop,
     current_cause,
@@ -253,3 +254,13 @@ async def test_async_code_and_a_moment_that_is_no_time_are_refused_before_anythi
     with pytest.raises(ValueError, match=r"^the seconds of a moment must be a number, not NaN$"):
         await call_in_thread(begun.append, 1, moment=float("nan"))
     assert begun == []
+
+
+async def test_a_thread_that_was_left_is_told_to_the_block_around_it() -> None:
+    ends = threading.Event()
+    try:
+        with abandonments() as left, Scope(0.01, quiet=True):
+            await call_in_thread(ends.wait)
+        assert left == ["thread wait"]
+    finally:
+        ends.set()
