@@ -13,7 +13,7 @@ DEVELOPING = $(VENV)/.developing
 SDKS = $(VENV)/sdks
 CODE = src tests benchmarks
 
-.PHONY: help install demo test lint reference pydantics faults stops loops wire conversations bytes fuzz crashes model powerloss simulate postgres mutants mcp bench bench-repair streams sdk clean
+.PHONY: help install demo test lint reference pydantics faults stops loops wire conversations bytes fuzz crashes model powerloss diskfaults simulate postgres mutants mcp bench bench-repair streams sdk clean
 
 help:
 	@echo "make demo          repair a small broken project, without a key and without the network"
@@ -33,6 +33,7 @@ help:
 	@echo "make simulate      runs of everything at once, by seed, held against a plain interpreter of what must come of them"
 	@echo "make model         every state of a run with two drivers, kills, faults, stops and a person"
 	@echo "make powerloss     the journal after a power loss at any write, with any part of what was not synced"
+	@echo "make diskfaults    runs on a disk that is full, or reports an error, at each write"
 	@echo "make hostile       tools that hang, escape, leak and lie, with a figure for each"
 	@echo "make mutants       the ground floor broken in small ways, one at a time: its tests must notice"
 	@echo "make mcp           MCP servers from npm: called, stopped, killed, started again"
@@ -125,6 +126,9 @@ model: $(DEVELOPING)
 # ARGS="--each 100" makes more states of each write, "--seed 2" others.
 powerloss: $(DEVELOPING)
 	$(BIN)/python tests/powerloss/powerloss.py $(ARGS)
+
+diskfaults: $(DEVELOPING)
+	$(BIN)/python tests/powerloss/disk_faults.py $(ARGS)
 
 # ARGS="--only SEED:NUMBER" shows one input, and what goes wrong with it.
 fuzz: $(DEVELOPING)

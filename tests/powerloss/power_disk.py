@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
@@ -189,5 +189,6 @@ class _Connection:
             self.execute("ROLLBACK")
 
     def close(self) -> None:
-        with _as_sqlite3():
+        """As sqlite3's: that the log could not be moved into the file is no error, the next to open it moves it."""
+        with suppress(apsw.Error):
             self._connection.close(True)
