@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from heaveto.errors import ConfigError
@@ -249,5 +249,6 @@ def test_a_requests_settings_go_over_the_models_own() -> None:
 
 
 @given(settings_of(compatible("m", base_url="http://localhost:1/v1")))
+@settings(max_examples=30)
 def test_settings_are_plain_data(sampling: Sampling) -> None:
     assert msgspec.json.decode(msgspec.json.encode(sampling), type=Sampling) == sampling

@@ -540,7 +540,7 @@ async def test_a_call_of_the_final_tool_may_come_in_pieces() -> None:
 async def test_half_an_answer_is_asked_for_again(kind: Any) -> None:
     """Also where the half would fit: 4 is not 42."""
     stream = streamed("openai:m", '{"x": 4', "2", "}")
-    for at in range(0, len(stream), 9):
+    for at in range(0, len(stream), 17):
         model = by_name("openai:m", key="k", exchange=FaultyExchange(stream, Cut(kind, at)))
         output = Output(Point, native=True)
         agent = Agent(model=model, store=MemoryStore(), output=output, retry=RetryPolicy(base_seconds=0))

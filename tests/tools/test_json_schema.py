@@ -94,7 +94,7 @@ values = st.recursive(
 
 
 @given(schemas, st.dictionaries(st.sampled_from("abcd"), values, max_size=4))
-@settings(max_examples=50)
+@settings(max_examples=40)
 def test_an_answer_fits_exactly_when_jsonschema_says_so(schema: dict[str, Any], answer: dict[str, Any]) -> None:
     schema = {"type": "object", **schema}
     try:
