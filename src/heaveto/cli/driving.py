@@ -29,7 +29,7 @@ from ..scopes import finish, tasks
 from ..tools import Sandbox, Tool, command_tools, file_tools, find_sandbox, run_tests_tool
 from ..tools.interpreters import is_program
 from ..tools.sandbox import no_sandbox
-from .asking import asker
+from .asking import asker, questioner
 from .options import Settings
 from .servers import run_servers
 from .stores import chosen_store
@@ -119,7 +119,8 @@ async def _drive_agent(
     try:
         model = model_by_name(settings.model, limits=_call_limits(settings))  # before any server is started
         try:
-            async with run_servers(settings.mcp_config, folder, signals) as tools:
+            elicit = questioner() if settings.output_format == "text" else None
+            async with run_servers(settings.mcp_config, folder, signals, elicit) as tools:
                 agent = command_agent(settings, folder, store, model, tools)
                 return await drive(opening(agent), settings, signals)
         finally:

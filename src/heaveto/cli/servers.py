@@ -10,7 +10,7 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError, ToolFatal
 from ..runs import Signals
@@ -18,14 +18,19 @@ from ..scopes import Scope
 from ..tools import Tool
 from .trust import Trusted, in_project
 
+if TYPE_CHECKING:
+    from ..tools.mcp import Elicit
+
 __all__ = ["read_entries", "run_servers"]
 
 
 @asynccontextmanager
-async def run_servers(config_file: str | None, folder: Path, signals: Signals) -> AsyncIterator[list[Tool]]:
+async def run_servers(
+    config_file: str | None, folder: Path, signals: Signals, elicit: Elicit | None = None
+) -> AsyncIterator[list[Tool]]:
     """A block in which the servers of an `mcpServers` file are open: their tools. None without a file.
 
-    A signal while they start stops that.
+    A signal while they start stops that. `elicit` answers their questions.
 
     Raises:
         ConfigError: The file is wrong or not trusted, or a server does not start.
@@ -43,7 +48,7 @@ async def run_servers(config_file: str | None, folder: Path, signals: Signals) -
         signals.hand_to(starting.cancel)  # until the run is there, which takes them over
         is_open = False
         try:
-            async with open_servers(servers, folder=folder, approval=True) as opened:
+            async with open_servers(servers, folder=folder, approval=True, elicit=elicit) as opened:
                 is_open = True
                 yield opened.tools
         except ToolFatal as error:

@@ -26,7 +26,9 @@ TOOLS = (
     "flood",
     "picture",
     "progress",
+    "grow",
 )
+grown = list[str]()
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"], "additionalProperties": False}
 ANYTHING = {"type": "object", "properties": {}}
 
@@ -65,6 +67,10 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
             say({"id": "q", "method": "elicitation/create", "params": {"message": "Really?", "requestedSchema": ANYTHING}})
             answered = json.loads(sys.stdin.readline())
             return text(json.dumps(answered.get("result") or answered["error"]["message"]))
+        case "grow":
+            grown.append("new_one")
+            say({"method": "notifications/tools/list_changed"})
+            return text("grown")
         case "progress":
             token = params["_meta"]["progressToken"]
             for done in (1, 2):
@@ -85,9 +91,9 @@ def answer(request: dict[str, Any]) -> None:
     match request["method"]:
         case "initialize":
             info = {"name": "raw", "version": "1"}
-            result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+            result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {"listChanged": True}}, "serverInfo": info}
         case "tools/list":
-            result = {"tools": [describe(name) for name in TOOLS]}
+            result = {"tools": [describe(name) for name in TOOLS[len(grown) :]] + [describe(name) for name in grown]}
         case "tools/call":
             try:
                 result = call(request)

@@ -286,3 +286,16 @@ def test_a_stop_anywhere_leaves_no_process(tmp_path: Path, request: pytest.Fixtu
         assert run.left_running == (), run
         assert run.error is None or isinstance(run.error, Cancelled), run
         assert not (folder / "log").exists() or living(folder) == [], run
+
+
+async def test_a_server_that_changes_its_tools_has_that_told_once(tmp_path: Path) -> None:
+    async with opened(tmp_path) as servers:
+        texts = [await call(servers, "grow")]
+        while "has changed its tools" not in texts[-1]:
+            assert len(texts) < 500, texts[-1]
+            await anyio.sleep(0.01)  # the list comes anew beside the calls
+            texts.append(await call(servers, "look"))
+        told = "MCP server raw has changed its tools (new: new_one; gone: ask)"
+        assert texts[-1].partition("\n")[2] == f"({told}; in this run they stay as they were until it is resumed)"
+        assert await call(servers, "look") == "seen"
+    assert len(messages(tmp_path, "tools/list")) == 2

@@ -8,7 +8,7 @@ a connection is lost, the next call has a new one made, after the old process is
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.metadata import version
 from pathlib import Path
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from ...causes import ConnectTimeout, DeadlinePassed, Stop
+from ...causes import Cancelled, ConnectTimeout, DeadlinePassed, Stop
 from ...errors import ConfigError, ToolError, ToolFatal, walk
-from ...scopes import Scope, current_cause
+from ...scopes import Scope, current_cause, tasks
 from ..processes import child_environment
 from .config import HttpServer, ServerConfig, StdioServer
 from .http import http_transport
@@ -42,7 +42,9 @@ class Connection:
 
     Attributes:
         session: The SDK's session; None when there never was one.
-        tools: What the server offered when it was opened.
+        tools: What the server offered when it was opened, or when it last said that it offers others.
+        news: What is different since, for the model.
+        changed: Set when the server says that its tools changed.
         problem: Why it ended or never began, for people.
         ready: Set when it can be used, or never will be.
         closing: Set when it is to end, or has been lost.
@@ -54,7 +56,14 @@ class Connection:
         self.tools: list[Tool] = []
         self.problem = ""
         self.error: Exception | None = None
+        self.news = ""
+        self.changed = anyio.Event()
         self.ready, self.closing, self.gone = anyio.Event(), anyio.Event(), anyio.Event()
+
+    def take_news(self) -> str:
+        """What has become of the server's tools, told once. Those of a run stay as they were when it began."""
+        news, self.news = self.news, ""
+        return news
 
 
 class Link:
@@ -137,12 +146,30 @@ class Link:
                 whole.limit(math.inf, late)
                 current.session = client.session
                 current.ready.set()
-                await current.closing.wait()
+                async with tasks() as group:
+                    group.start_soon(self._follow, client, current)
+                    await current.closing.wait()
+                    group.scope.cancel(Cancelled("the connection is closed"))
                 whole.limit(anyio.current_time() + LEAVE_SECONDS, DeadlinePassed(LEAVE_SECONDS))
+
+    async def _follow(self, client: Client, current: Connection) -> None:
+        """Learn the tools anew whenever the server says that they changed."""
+        while True:
+            await current.changed.wait()
+            current.changed = anyio.Event()
+            before = current.tools
+            try:
+                current.tools = await _all_tools(client)
+            except Exception as error:  # boundary: whatever the SDK raises, the connection is judged by its calls
+                if isinstance(error, Stop) and current_cause() is not None:
+                    raise
+                current.news = f"{self.label} has changed its tools, and does not tell them"
+            else:
+                current.news = _news_text(self.label, before, current.tools)
 
     def _client(self, current: Connection) -> Client:
         from mcp.client import Client
-        from mcp_types import ElicitRequestParams, ElicitResult, Implementation
+        from mcp_types import ElicitRequestParams, ElicitResult, Implementation, ToolListChangedNotification
 
         elicit = self._elicit
 
@@ -150,10 +177,15 @@ class Link:
             assert elicit is not None, "without it the server was told that nobody answers"  # noqa: S101 - for the type checker
             return await answer(elicit, self.name, params)
 
+        async def hear(message: object) -> None:
+            if isinstance(message, ToolListChangedNotification):
+                current.changed.set()
+
         return Client(
             self._transport(current),
             client_info=Implementation(name="heaveto", version=version("heaveto")),
             elicitation_callback=None if elicit is None else ask,
+            message_handler=hear,
             cache=None,
         )
 
@@ -171,6 +203,18 @@ class Link:
                 yield streams
         finally:
             current.problem = process.describe_end()
+
+
+def _news_text(label: str, before: Sequence[Tool], now: Sequence[Tool]) -> str:
+    """What differs between two lists of tools; empty where nothing does."""
+    old, new = ({tool.name: tool.input_schema for tool in tools} for tools in (before, now))
+    parts = [
+        ("new", sorted(new.keys() - old.keys())),
+        ("gone", sorted(old.keys() - new.keys())),
+        ("with other arguments", sorted(name for name in old.keys() & new.keys() if old[name] != new[name])),
+    ]
+    told = "; ".join(f"{what}: {', '.join(names)}" for what, names in parts if names)
+    return f"{label} has changed its tools ({told}); in this run they stay as they were until it is resumed" if told else ""
 
 
 async def _all_tools(client: Client) -> list[Tool]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import BadArguments, OutcomeUnknown, ToolError, ToolFatal
 from ..json_text import NotArguments, decode_arguments
 from ..protocol import Call, Check, Effect, Facts
+from ..results import WithMedia
 from ..surrogates import replace_surrogates
 from .http import meaning_of
 from .link import Connection, Link
@@ -93,7 +94,7 @@ class McpTool:
             connection = await self._link.connection()
             with departing() as departure:
                 try:
-                    return self._result(await self._ask(connection, call, arguments))
+                    return _with_news(self._result(await self._ask(connection, call, arguments)), connection)
                 except MCPError as error:
                     if not _never_arrived(error, departure):
                         raise await self._failure(error, call, connection) from error
@@ -182,6 +183,13 @@ def _results() -> TypeAdapter[CallToolResult | InputRequiredResult]:
     from pydantic import TypeAdapter
 
     return TypeAdapter(CallToolResult | InputRequiredResult)
+
+
+def _with_news(text: str, connection: Connection) -> str:
+    """The result, with what the server has changed behind it; one with images waits for the next."""
+    if not connection.news or isinstance(text, WithMedia):
+        return text
+    return f"{text}\n({connection.take_news()})"
 
 
 def tool_name(server: str, tool: str) -> str:
