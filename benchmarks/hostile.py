@@ -226,7 +226,9 @@ async def killed_edits(_: Path) -> None:
     cases = json.loads(ended.stdout)
     kills, done = (sum(case[what] for case in cases) for what in ("kills", "done"))
     wrong = [f"{case['tool']}: {each}" for case in cases for each in case["wrong"]]
-    good = not wrong and kills > 1000 and 0 < done < kills
+    half = sum(case.get("half", 0) for case in cases)
+    good = not wrong and kills > 1000 and 0 < done < kills and half > 0
+    show("of these, kills in the middle of a patch of several files, whose made part was taken back", half, half > 0, "some")
     show(f"kills within a change ({kills}) after which a file is neither old nor new, or looking errs", wrong or 0, good, "0 of at least 1000")  # fmt: skip
 
 
