@@ -31,6 +31,8 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
     """The address of an empty place in a database."""
     from postgres_server import other_server, schema_address
 
-    at = other_server() or request.getfixturevalue("server").address
-    with schema_address(at) as place:
-        yield place
+    if at := other_server():
+        with schema_address(at) as place:
+            yield place
+    else:
+        yield request.getfixturevalue("server").place()

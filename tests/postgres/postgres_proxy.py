@@ -37,6 +37,8 @@ class BadLine:
         self._fault: Fault | None = None
         self._at = self.messages = 0
         self.went_wrong = threading.Event()
+        self.admits = threading.Event()  # new connections; the others wait
+        self.admits.set()
 
     def __enter__(self) -> Self:
         self._listener.bind(str(Path(self._folder.name) / SOCKET))
@@ -68,6 +70,7 @@ class BadLine:
                 client, _ = self._listener.accept()
             except OSError:
                 return
+            self.admits.wait()
             server = socket.socket(socket.AF_UNIX)
             self._open |= {client, server}
             try:

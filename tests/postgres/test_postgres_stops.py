@@ -17,10 +17,10 @@ pytest.importorskip("psycopg", reason="no psycopg")
 
 import psycopg
 
-from heaveto.causes import SaveTimeout
+from heaveto.causes import Cancelled, SaveTimeout
 from heaveto.journal import Summary, this_process
 from heaveto.journal.postgres import PostgresStore
-from heaveto.scopes import finish
+from heaveto.scopes import Scope, finish, tasks
 from heaveto.testing.stops import every_await
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # a fork beside threads is what is tested
@@ -54,11 +54,11 @@ def store_threads() -> list[threading.Thread]:
 
 
 def test_a_stop_at_every_await(address: str) -> None:
-    """Wherever the stop comes: what was acknowledged is in the database and nothing else, no thread is left."""
-    numbers = iter(range(10_000))
+    """Wherever the stop comes: what was acknowledged is in the database, and nothing else."""
+    numbers, store = iter(range(10_000)), PostgresStore(address)
 
     async def use() -> None:
-        run_id, store, acknowledged = f"run-{next(numbers)}", PostgresStore(address), 0
+        run_id, acknowledged = f"run-{next(numbers)}", 0
         try:
             await store.create(run_id, this_process(), [BODY], Summary())
             acknowledged = 1
@@ -67,8 +67,6 @@ def test_a_stop_at_every_await(address: str) -> None:
             assert len(await store.read(run_id)) == 3
             await store.release(run_id, 1)
         finally:
-            await finish(5, store.aclose)
-            assert store_threads() == []
             assert rows(run_id) == acknowledged
 
     with psycopg.connect(address, autocommit=True) as other:
@@ -78,12 +76,28 @@ def test_a_stop_at_every_await(address: str) -> None:
             found = other.execute(query, (run_id,)).fetchone()
             return 0 if found is None else int(found[0])
 
-        run(PostgresStore(address).runs)  # which makes the tables
+        run(store.runs)  # which makes the tables
         stopped = list(every_await(use, again_after=(1,)))
+    run(store.aclose)
     assert {each.way for each in stopped} == {"cancel", "deadline", "shutdown"}
     for each in stopped:
         assert each.error is None or isinstance(each.error, type(each.cause)), each
         assert each.left_running == ()
+
+
+@pytest.mark.anyio
+async def test_closing_in_a_stop_writes_what_waits(address: str) -> None:
+    """And leaves no thread."""
+    store = PostgresStore(address)
+    with Scope(quiet=True) as scope:
+        scope.cancel(Cancelled("enough"))
+        async with tasks() as group:
+            group.start_soon(store.create, "run", "", [BODY], Summary())
+            group.start_soon(store.aclose)
+    await finish(5, store.aclose)
+    assert store_threads() == []
+    assert len(await store.read("run")) == 1
+    await store.aclose()
 
 
 @pytest.mark.anyio

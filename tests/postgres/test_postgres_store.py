@@ -21,7 +21,7 @@ pytest.importorskip("psycopg", reason="no psycopg")
 
 import psycopg
 from postgres_proxy import FAULTS, LATE_SECONDS, BadLine, Fault
-from postgres_server import Server, other_server, schema_address
+from postgres_server import Server, other_server
 
 from heaveto.errors import (
     ConfigError,
@@ -129,23 +129,34 @@ async def test_several_appends_are_looked_up_one_by_one(line: BadLine, address: 
 
 
 @pytest.mark.anyio
-async def test_a_driver_that_was_fenced_meanwhile_is_told_the_truth(line: BadLine, address: str) -> None:
-    """Its append was written, the answer was lost, and before it asks again another driver has taken the run."""
+@pytest.mark.parametrize(("fault", "written"), [("lost", False), ("answer lost", True)])
+async def test_a_driver_that_was_fenced_meanwhile_is_told_the_truth(
+    line: BadLine, address: str, fault: Fault, written: bool
+) -> None:
+    """The answer to its append is lost, and before it can ask again another driver has taken the run."""
     store, other = PostgresStore(line.address(address), lease_seconds=-1), PostgresStore(address, lease_seconds=-1)
-    await store.create("run", "elsewhere", [b"one"], Summary())
-    line.arm("lost", 1)
-    seqs: list[int] = []
+    await store.create("run", "far/x", [b"one"], Summary())
+    line.arm(fault, 1)
+    line.admits.clear()
+    ends: list[int | Fenced] = []
 
     async def append() -> None:
-        seqs.append(await store.append("run", 1, [b"two"], Summary()))
+        try:
+            ends.append(await store.append("run", 1, [b"two"], Summary()))
+        except Fenced as error:
+            ends.append(error)
 
-    with pytest.raises(Fenced):
-        async with tasks() as group:
-            group.start_soon(append)
-            await to_thread.run_sync(line.went_wrong.wait)
-            assert await other.take("run", "elsewhere too") == 2
-    assert [entry.body for entry in await other.read("run")] == [b"one"]
-    assert seqs == []
+    async with tasks() as group:
+        group.start_soon(append)
+        await to_thread.run_sync(line.went_wrong.wait)
+        while len(await other.read("run")) < 1 + written:
+            await anyio.sleep(0.01)
+        assert await other.take("run", "near/x") == 2
+        await other.append("run", 2, [b"three"], Summary())
+        line.admits.set()
+    (end,) = ends
+    assert (end == 2) if written else isinstance(end, Fenced)
+    assert [entry.body for entry in await other.read("run")] == [b"one", *([b"two"] if written else []), b"three"]
     await store.aclose()
     await other.aclose()
 
@@ -167,6 +178,7 @@ async def test_a_server_that_says_nothing_is_given_up(line: BadLine, address: st
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_reader_waits_no_longer_than_it_may(line: BadLine, address: str) -> None:
     store = PostgresStore(line.address(address), save_seconds=1.0)
     await warm(store)
@@ -184,34 +196,33 @@ async def test_a_reader_waits_no_longer_than_it_may(line: BadLine, address: str)
 @pytest.mark.parametrize("how", [signal.SIGQUIT, signal.SIGINT])
 @pytest.mark.anyio
 async def test_a_restart_is_waited_for(server: Server, how: signal.Signals) -> None:
-    with schema_address(server.address) as address:
-        store = PostgresStore(address)
-        await store.create("run", "", [], Summary())
+    store = PostgresStore(server.place())
+    await store.create("run", "", [], Summary())
 
-        async def append() -> None:
-            for number in range(20):
-                assert await store.append("run", 1, [b"%d" % number], Summary()) == number + 1
+    async def append() -> None:
+        for number in range(20):
+            assert await store.append("run", 1, [b"%d" % number], Summary()) == number + 1
 
-        async with tasks() as group:
-            group.start_soon(append)
-            await to_thread.run_sync(server.restart, how)
-        assert [entry.body for entry in await store.read("run")] == [b"%d" % number for number in range(20)]
-        await store.aclose()
+    async with tasks() as group:
+        group.start_soon(append)
+        await to_thread.run_sync(server.restart, how)
+    assert [entry.body for entry in await store.read("run")] == [b"%d" % number for number in range(20)]
+    await store.aclose()
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_server_that_stays_away_is_an_error_in_time_and_of_use_again_later(server: Server) -> None:
-    with schema_address(server.address) as address:
-        store = PostgresStore(address, save_seconds=1.0)
-        await store.create("run", "", [], Summary())
-        await to_thread.run_sync(server.stop)
-        try:
-            with pytest.raises(JournalUnreachable):
-                await store.append("run", 1, [b"one"], Summary())
-        finally:
-            await to_thread.run_sync(server.start)
-        assert await store.append("run", 1, [b"two"], Summary()) == 1
-        await store.aclose()
+    store = PostgresStore(server.place(), save_seconds=1.0)
+    await store.create("run", "", [], Summary())
+    await to_thread.run_sync(server.stop)
+    try:
+        with pytest.raises(JournalUnreachable):
+            await store.append("run", 1, [b"one"], Summary())
+    finally:
+        await to_thread.run_sync(server.start)
+    assert await store.append("run", 1, [b"two"], Summary()) == 1
+    await store.aclose()
 
 
 @pytest.mark.anyio
@@ -309,6 +320,7 @@ def test_an_older_journal_is_migrated_all_or_nothing(address: str) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_many_that_come_first_at_once_make_one_journal(address: str) -> None:
     stores = [PostgresStore(address) for _ in range(6)]
     async with tasks() as group:
@@ -344,6 +356,7 @@ async def test_an_id_that_cannot_be_stored_is_refused(address: str, run_id: str)
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_who_holds_a_row_for_too_long_is_told_as_busy(address: str) -> None:
     store = PostgresStore(address, save_seconds=1.0)
     await store.create("run", "", [], Summary())
@@ -357,6 +370,7 @@ async def test_who_holds_a_row_for_too_long_is_told_as_busy(address: str) -> Non
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_looking_for_a_stop_renews_the_lease(address: str) -> None:
     """So a long call loses no run; and the lease is the driver's, whatever its taker's is."""
     driver, taker = PostgresStore(address, lease_seconds=1.5), PostgresStore(address, lease_seconds=0.0)
@@ -388,6 +402,7 @@ async def test_two_stores_of_one_driver_count_on(address: str) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_appends_that_wait_are_one_statement(address: str) -> None:
     store = PostgresStore(address)
     for number in range(50):
@@ -424,6 +439,7 @@ async def test_a_refused_append_takes_no_other_with_it(address: str) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_room_is_given_back(address: str) -> None:
     store = PostgresStore(address)
     await store.create("run", "", [random.randbytes(100_000) for _ in range(20)], Summary())
