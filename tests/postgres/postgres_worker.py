@@ -27,7 +27,7 @@ from heaveto.scopes import finish, tasks
 from heaveto.testing.scripted_model import USAGE, Line, ScriptedModel, ScriptedStream
 from heaveto.tools import Call, tool
 
-__all__ = ["GATE", "SHOP", "Buyer", "Work", "buy", "drive", "main"]
+__all__ = ["GATE", "SHOP", "Buyer", "FromAHost", "Work", "buy", "drive", "main"]
 
 SHOP, GATE = "shop", "gate"
 CLOSE_SECONDS = 10.0

@@ -86,11 +86,13 @@ async def test_an_append_is_written_once_whatever_becomes_of_its_message(line: B
 
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_every_other_change_is_made_once_too(line: BadLine, address: str, fault: Fault) -> None:
     """Of the messages that follow, the first goes wrong, then the second, and so on, until none is left."""
+    store = PostgresStore(line.address(address))
+    await warm(store)
     for at in count(1):
-        run_id, store = f"run-{at}", PostgresStore(line.address(address))
-        await warm(store)
+        run_id = f"run-{at}"
         line.arm(fault, at)
         assert await store.create(run_id, "", [b"one"], Summary()) == 1
         assert await store.take(run_id, this_process()) == 2
@@ -104,12 +106,12 @@ async def test_every_other_change_is_made_once_too(line: BadLine, address: str, 
         line.arm(None, 0)
         with pytest.raises(RunNotFound):
             await store.read(run_id)
-        await store.aclose()
     assert at > 7
     await store.aclose()
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_several_appends_are_looked_up_one_by_one(line: BadLine, address: str) -> None:
     """Those of one commit whose answer is lost, two of the same run among them."""
     store = PostgresStore(line.address(address))
@@ -162,6 +164,7 @@ async def test_a_driver_that_was_fenced_meanwhile_is_told_the_truth(
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_server_that_says_nothing_is_given_up(line: BadLine, address: str) -> None:
     """The error names the place; the store is of use again when the server is."""
     store = PostgresStore(line.address(address), save_seconds=1.0)
@@ -195,6 +198,7 @@ async def test_a_reader_waits_no_longer_than_it_may(line: BadLine, address: str)
 
 @pytest.mark.parametrize("how", [signal.SIGQUIT, signal.SIGINT])
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_restart_is_waited_for(server: Server, how: signal.Signals) -> None:
     store = PostgresStore(server.place())
     await store.create("run", "", [], Summary())
@@ -291,6 +295,7 @@ def test_without_psycopg_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_newer_journal_is_refused_and_left_as_it_is(address: str) -> None:
     store = PostgresStore(address)
     await store.create("run", "", [b"one"], Summary())
@@ -333,6 +338,7 @@ async def test_many_that_come_first_at_once_make_one_journal(address: str) -> No
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_lost_table_is_told(address: str) -> None:
     store = PostgresStore(address)
     await store.create("run", "", [b"one"], Summary())
@@ -389,6 +395,7 @@ async def test_looking_for_a_stop_renews_the_lease(address: str) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_two_stores_of_one_driver_count_on(address: str) -> None:
     """Neither knows what the other wrote."""
     one, other = PostgresStore(address), PostgresStore(address)
