@@ -3,7 +3,8 @@
     python benchmarks/journal.py [--quick] [--folder DIR] [ROW ...]     a part of `make bench`; ROW is a word of a row's name
 
 Listing and resuming are CPU of this process, threads in; appends are the wall's, for they wait for the disk, which is that
-of --folder. The bytes of a turn are those of its records, without the turn's own content: each turn here says the same.
+of --folder; a turn has two. Of Postgres a server is started there, and left out where none is installed. The bytes of a
+turn are those of its records, without the turn's own content: each turn here says the same.
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import anyio
 
-from heaveto.journal import MemoryStore, SqliteStore, Store, Summary
+from heaveto.journal import MemoryStore, SqliteStore, Store, Summary, open_store
 from heaveto.journal.seals import decode_entries, seal
 from heaveto.journal.state import fold
 from heaveto.messages import AssistantMessage, Limits, Reply
@@ -29,12 +32,20 @@ from heaveto.scopes import tasks
 from heaveto.testing.scripted_model import Line, ScriptedModel, calls, scripted
 from heaveto.tools import tool
 
+if TYPE_CHECKING:
+    from postgres_server import Server
+
 __all__ = ["ROWS", "Row", "main"]
 
 RUNS, QUICK_RUNS = 10_000, 50
 TURNS, QUICK_TURNS = 300, 6
 APPENDS, QUICK_APPENDS = 2_000, 20  # in all, shared by the runs
 BODY = b'{"type":"tool.finished","call_id":"call_1","name":"look","ending":"ok","content":"' + b"x" * 100 + b'"}'
+
+
+Kind: TypeAlias = Literal["SQLite", "Postgres", "memory"]
+Measure: TypeAlias = Callable[[Path, bool], Awaitable[dict[str, float]]]
+DURABLE = {"fsync": "on", "shared_buffers": "128MB", "autovacuum": "on"}
 
 
 @dataclass(frozen=True)
@@ -48,26 +59,32 @@ class Row:
     """
 
     name: str
-    measure: Callable[[Path, bool], Awaitable[dict[str, float]]]
+    measure: Measure
     unit: str
     most: float | None = None
 
 
-async def listing(folder: Path, quick: bool) -> dict[str, float]:
+def listing(kind: Kind) -> Measure:
     """All runs of a journal that has ten thousand."""
-    store, runs = SqliteStore(folder / "journal.db"), QUICK_RUNS if quick else RUNS
-    summary = Summary(task="make the tests pass", folder="/project", model="m", phase="answered", why="the model answered")
 
-    async def some(first: int) -> None:
-        for number in range(first, runs, 100):
-            await store.create(f"run{number}", "", [BODY], summary)
+    async def measured(folder: Path, quick: bool) -> dict[str, float]:
+        store, runs = _store(kind, folder), QUICK_RUNS if quick else RUNS
+        summary = Summary(
+            task="make the tests pass", folder="/project", model="m", phase="answered", why="the model answered"
+        )
 
-    async with tasks() as group:
-        for first in range(100):
-            group.start_soon(some, first)
-    taken = [await _cpu(lambda: store.runs(runs)) for _ in range(3)]
-    await store.aclose()
-    return {f"{runs:,} runs": median(taken)}
+        async def some(first: int) -> None:
+            for number in range(first, runs, 100):
+                await store.create(f"run{number}", "", [BODY], summary)
+
+        async with tasks() as group:
+            for first in range(100):
+                group.start_soon(some, first)
+        taken = [await _cpu(lambda: store.runs(runs)) for _ in range(3)]
+        await store.aclose()
+        return {f"{runs:,} runs": median(taken)}
+
+    return measured
 
 
 async def resuming(folder: Path, quick: bool) -> dict[str, float]:
@@ -100,9 +117,9 @@ async def bytes_a_turn(folder: Path, quick: bool) -> dict[str, float]:
     return {f"turn {turn}": sizes[turn] for turn in (3, turns - 1)}
 
 
-def appends(runs: int, sqlite: bool) -> Callable[[Path, bool], Awaitable[dict[str, float]]]:
+def appends(runs: int, kind: Kind) -> Measure:
     async def measured(folder: Path, quick: bool) -> dict[str, float]:
-        store: Store = SqliteStore(folder / "journal.db") if sqlite else MemoryStore()
+        store = _store(kind, folder)
         each = max(2, (QUICK_APPENDS if quick else APPENDS) // runs)
         bodies = seal([BODY] * each, b"")
         for number in range(runs):
@@ -145,6 +162,21 @@ async def look(what: str) -> str:
     return "y" * 200
 
 
+def _store(kind: Kind, folder: Path) -> Store:
+    """An empty store."""
+    match kind:
+        case "SQLite":
+            return SqliteStore(folder / "journal.db")
+        case "memory":
+            return MemoryStore()
+        case "Postgres":
+            assert server is not None
+            return open_store(server.place())
+
+
+server: Server | None = None  # while there is one
+
+
 async def _long_run(store: Store, turns: int) -> None:
     agent = Agent(model=_Talker(turns), tools=[look], store=store, limits=Limits(turns=2 * turns))
     await agent.run("go", run_id="run")
@@ -158,12 +190,13 @@ async def _cpu(work: Callable[[], Awaitable[object]]) -> float:
 
 
 ROWS = [
-    Row("list", listing, "ms CPU", 200),
+    Row("list, SQLite", listing("SQLite"), "ms CPU", 200),
+    Row("list, Postgres", listing("Postgres"), "ms CPU", 200),
     Row("resume", resuming, "ms CPU", 100),
     Row("bytes a turn", bytes_a_turn, "bytes"),
     *(
-        Row(f"appends, {'SQLite' if sqlite else 'memory'}, {runs:,} runs", appends(runs, sqlite), "")
-        for sqlite in (True, False)
+        Row(f"appends, {kind}, {runs:,} runs", appends(runs, kind), "")
+        for kind in get_args(Kind)
         for runs in (1, 10, 100, 1_000)
     ),
 ]
@@ -176,15 +209,38 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--quick", action="store_true", help="small numbers, to see that it works")
     parser.add_argument("--folder", help="where the journals are made, for a while; by default the system's temporary one")
     asked = parser.parse_args(argv)
+    chosen = [row for row in ROWS if not asked.rows or any(word in row.name for word in asked.rows)]
+    with ExitStack() as stack:
+        if any("Postgres" in row.name for row in chosen):
+            chosen = _with_server(chosen, stack, asked.folder)
+        return _measure(chosen, asked.quick, asked.folder)
+
+
+def _with_server(rows: list[Row], stack: ExitStack, folder: str | None) -> list[Row]:
+    """Start a server for the stack's time; the rows that can be measured."""
+    global server
+    sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "postgres"))
+    try:
+        from postgres_server import find_binaries, running_server
+    except ImportError:  # psycopg is an extra
+        left_out = "no psycopg"
+    else:
+        left_out = "" if find_binaries() else "no postgres"
+    if left_out:
+        print(f"left out: Postgres ({left_out})")
+        return [row for row in rows if "Postgres" not in row.name]
+    server = stack.enter_context(running_server(folder, **DURABLE))
+    return rows
+
+
+def _measure(rows: list[Row], quick: bool, in_folder: str | None) -> int:
     above = 0
-    for row in ROWS:
-        if asked.rows and not any(word in row.name for word in asked.rows):
-            continue
-        with tempfile.TemporaryDirectory(prefix="heaveto-", dir=asked.folder) as folder:
-            figures = anyio.run(row.measure, Path(folder), asked.quick)
+    for row in rows:
+        with tempfile.TemporaryDirectory(prefix="heaveto-", dir=in_folder) as folder:
+            figures = anyio.run(row.measure, Path(folder), quick)
         texts = ", ".join(f"{name}: {value:,.1f}" for name, value in figures.items())
         limit = f" (at most {row.most:,.0f})" if row.most else ""
-        print(f"{row.name:28}{texts} {row.unit}{limit}")
+        print(f"{row.name:30}{texts} {row.unit}{limit}")
         above += row.most is not None and max(figures.values()) > row.most
     return 1 if above else 0
 

@@ -141,12 +141,12 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def running_server(**settings: str) -> Iterator[Server]:
+def running_server(under: str | None = None, **settings: str) -> Iterator[Server]:
     """A server for the block. The folder's name is short, since a unix socket's path has to be."""
     binaries = find_binaries()
     if binaries is None:
         raise FileNotFoundError("no postgres")
-    folder = Path(tempfile.mkdtemp(prefix="hvpg-"))
+    folder = Path(tempfile.mkdtemp(prefix="hvpg-", dir=under))
     server = Server(binaries, folder, settings)
     try:
         server.make()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import random
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +73,19 @@ def test_what_is_wrong_is_seen(bout: Bout) -> None:
         "asyncio: the turns of half",
         "asyncio: what half bought",
     ]
+
+
+def test_the_benchmark_of_the_journal_has_a_postgres_side(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "benchmarks"))
+    journal = importlib.import_module("journal")
+    monkeypatch.setattr(journal, "server", server)
+    figures = [
+        anyio.run(row.measure, Path(), True)
+        for row in journal.ROWS
+        if row.name in ("list, Postgres", "appends, Postgres, 10 runs")
+    ]
+    assert [list(each) for each in figures] == [["50 runs"], ["a second", "ms each"]]
+    sys.modules.pop("journal")
 
 
 async def _half(store: PostgresStore, work: Work) -> Any:
