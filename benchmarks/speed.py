@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from typing import TypeAlias
 __all__ = ["ROWS", "Row", "main", "server", "summary"]
 
 HERE = Path(__file__).parent
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}  # as it is installed
 Samples: TypeAlias = dict[str, list[float]]
 
 BARE_IMPORT = "import asyncio, json, httpx2"
@@ -156,7 +158,7 @@ class Measuring:
 
 
 def _run(*args: str) -> str:
-    done = subprocess.run([sys.executable, *args], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, *args], capture_output=True, text=True, env=ENVIRONMENT)
     if done.returncode:
         raise SystemExit(f"{' '.join(args)[:200]}\n{done.stderr[-2000:]}")
     return done.stdout
