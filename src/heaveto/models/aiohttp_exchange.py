@@ -216,8 +216,10 @@ class AiohttpAnswer:
 
     async def read(self) -> bytes:
         """The next piece of the body; empty at its end."""
-        with _mapped(self._request):
+        try:
             piece = await self._response.content.readany()
+        except aiohttp.ClientError as error:  # not `_mapped`: a block costs as much as decoding a chunk
+            raise transport_failed(error, self._request, PROBLEMS) from error
         if not piece:
             await self._end()
         return piece
