@@ -11,9 +11,10 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constr
 INSTALLED = $(VENV)/.installed
 DEVELOPING = $(VENV)/.developing
 SDKS = $(VENV)/sdks
+PEERS = $(VENV)/peers
 CODE = src tests benchmarks
 
-.PHONY: help install demo test lint reference pydantics faults stops loops wire conversations bytes fuzz crashes model powerloss diskfaults simulate postgres mutants mcp bench bench-repair streams sdk clean
+.PHONY: help install demo test lint reference pydantics faults stops loops wire conversations bytes fuzz crashes model powerloss diskfaults simulate postgres mutants mcp bench bench-repair streams sdk maxfired clean
 
 help:
 	@echo "make demo          repair a small broken project, without a key and without the network"
@@ -40,6 +41,7 @@ help:
 	@echo "make bench         speed and memory beside a bare loop"
 	@echo "make streams       a thousand streams at once beside a bare client"
 	@echo "make sdk           a model call's CPU beside the official SDKs"
+	@echo "make maxfired      how often one charge fires in a crash, here and in libraries that can resume"
 	@echo "make bench-repair  how many broken projects the offline model repairs"
 
 install: $(DEVELOPING)
@@ -154,6 +156,10 @@ streams: $(DEVELOPING)
 sdk: $(SDKS)/.installed
 	$(BIN)/python benchmarks/sdk.py --sdks $(SDKS) $(ARGS)
 
+# The peers are used by nothing else, and have pins of their own. ARGS="--every 5" tries every fifth crash point.
+maxfired: $(PEERS)/.installed
+	$(BIN)/python benchmarks/maxfired/maxfired.py --peers $(PEERS) $(ARGS)
+
 # Servers of other people's, which npm installs into a folder that is removed again.
 mcp: $(DEVELOPING)
 	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
@@ -192,6 +198,11 @@ $(INSTALLED): pyproject.toml constraints.txt
 # What developers need besides.
 $(DEVELOPING): $(INSTALLED)
 	$(PIP) --group dev
+	@touch $@
+
+$(PEERS)/.installed: $(DEVELOPING) benchmarks/maxfired/constraints.txt
+	rm -rf $(PEERS)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c benchmarks/maxfired/constraints.txt --target $(PEERS) --group peers
 	@touch $@
 
 $(SDKS)/.installed: $(DEVELOPING)
