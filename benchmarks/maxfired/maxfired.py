@@ -2,13 +2,13 @@
 
     python benchmarks/maxfired/maxfired.py [--peers FOLDER] [--every N] [--only NAME ...]
 
-A model asks for one charge at a bank that does it as often as it is told to. The process is killed (SIGKILL) at each write of
-its journal or checkpoint and around the charge, then a new one takes the run up in the way that the library's own pages have
-it, until it is answered. FOLDER has the packages of the peers, which nothing else here uses.
+A model asks for one charge at a bank that does it as often as it is told to. The process is killed (SIGKILL) at each write
+of its journal or checkpoint and around the charge, then a new one takes the run up in the way that the library's own pages
+have it, until it is answered. FOLDER has the packages of the peers, which nothing else here uses.
 
-Each side is fair only if it works: a run that is not killed is answered with one charge, and taken up again it does nothing
-more. The last line is the figure; the exit status is 1 when ours fires twice or never, when a tool with a key or a check needs
-a person at one point in ten, when a side is not fair, or when the naive loop passes.
+Each side is fair only if it works: a run that is not killed is answered with one charge, and taken up again it does
+nothing more. The last line is the figure; the exit status is 1 when ours fires twice or never, when a tool with a key or a
+check needs a person at one point in ten, when a side is not fair, or when the naive loop passes.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Side(NamedTuple):
 def measure(name: str, peers: str = "", every: int = 1) -> Side:
     environment = {**os.environ, "PYTHONPATH": peers if name in NEEDS_PEERS else ""}
     command = [sys.executable, str(HERE / "one_side.py"), name, str(every)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
         raise SystemExit(f"{name} does not start: {done.stderr[-2000:]}")
     whole, *killed = (Ended(*each) for each in json.loads(done.stdout)["ended"])

@@ -53,10 +53,7 @@ class Ended(NamedTuple):
 
 def main(name: str, every: int) -> None:
     module, _, function = SIDES[name].partition(":")
-    side = importlib.import_module(module)
-    live: Live = getattr(side, function)
-    for each in getattr(side, "LOADS", ()):
-        importlib.import_module(each)
+    live: Live = getattr(importlib.import_module(module), function)
     gc.freeze()
     whole = _whole_run(live, 0)
     points = _points_of(live)

@@ -1,4 +1,4 @@
-"""LangGraph with its SQLite saver: each step is saved before the next begins, and the effect is a task, as its page has it."""
+"""LangGraph with its SQLite saver: each step is saved before the next begins, and the effect is a task."""
 
 from __future__ import annotations
 

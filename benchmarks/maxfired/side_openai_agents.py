@@ -25,9 +25,9 @@ class Scripted(Model):
     def __init__(self, outside: Outside) -> None:
         self._outside = outside
 
-    async def get_response(self, system_instructions: Any, input: Any, *arguments: Any, **settings: Any) -> ModelResponse:
+    async def get_response(self, *arguments: Any, **settings: Any) -> ModelResponse:
         self._outside.note_asked()
-        if any(_type(item) == "function_call_output" for item in input):
+        if any(_type(item) == "function_call_output" for item in settings["input"]):
             text = ResponseOutputText(annotations=[], text="done", type="output_text")
             answer: Any = ResponseOutputMessage(
                 id="msg_1", content=[text], role="assistant", status="completed", type="message"

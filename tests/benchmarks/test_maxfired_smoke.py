@@ -1,4 +1,4 @@
-"""`make maxfired` works, with ours and the naive loop at a few points, since the peers are not installed here; and it can fail."""
+"""`make maxfired` works, with ours and the naive loop at a few points, for the peers are not installed here; it can fail."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def maxfired() -> Iterator[ModuleType]:
 
 
 def test_a_few_crashes_of_ours_and_of_the_naive_loop(maxfired: ModuleType) -> None:
-    sides = [maxfired.measure("naive"), maxfired.measure("heaveto", every=4), maxfired.measure("heaveto, key", every=4)]
+    sides = [maxfired.measure("naive"), maxfired.measure("heaveto", every=6), maxfired.measure("heaveto, key", every=6)]
     assert maxfired.failures(sides) == []
     assert sides[1].persons > 0
     assert maxfired.table(sides)[2].startswith("| naive | 4 | 2 | 2 | 0 | 0 | 0 |")
