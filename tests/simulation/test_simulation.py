@@ -70,7 +70,7 @@ def test_a_rung_that_is_left_out_is_found(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_write_that_is_run_again_without_a_word_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     def again(known: rungs.Known) -> rungs.Move:
-        return rungs.Decision("idempotent", "again")
+        return rungs.Decision("check", "again")
 
     turn, life = Turn((Asked("shout", "a", after=2.0),)), Life(stop="cancel", at=1.0)
     assert problems_of(Scenario((turn, Turn()), (life,))) == []
