@@ -12,7 +12,7 @@ from heaveto.journal import MemoryStore
 from heaveto.messages import ToolCall, ToolMessage
 from heaveto.runs import Agent, Permissions, approve_call
 from heaveto.testing.scripted_model import calls, scripted
-from heaveto.tools import tool
+from heaveto.tools import file_tools, run_command_tool, tool
 
 done: list[str] = []
 
@@ -78,6 +78,36 @@ def test_a_denial_wins_and_reaches_into_compound_commands() -> None:
     permit = Permissions("auto", allow=["run_command"], deny=["run_command(*sudo*)"])
     assert permit(run_command, call("run_command", "ls")) is True  # type: ignore[arg-type]
     assert permit(run_command, call("run_command", "ls; sudo ls")) == "a rule of the user's forbids it"  # type: ignore[arg-type]
+
+
+PATCH = "*** Begin Patch\n*** Update File: docs/a\n*** Move to: {}\n*** Add File: docs/./b\n+x\n*** End Patch"
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("run_command", {"cwd": "git diff", "command": "rm -r ."}, None),
+        ("run_command", {"cwd": "x", "command": "git diff"}, True),
+        ("write_file", {"content": "docs/x", "path": "src/x"}, None),
+        ("write_file", {"content": "src", "path": "docs/x"}, True),
+        ("write_file", {"content": "", "path": "docs/../src/x"}, None),
+        ("write_file", {"content": "", "path": "./secret/x"}, False),
+        ("write_file", {"content": "", "path": "/home/me/project/secret/x"}, False),
+        ("write_file", {"content": "", "path": "/home/me/project/docs/x"}, None),
+        ("move_file", {"path": "docs/a", "to": "docs/b"}, True),
+        ("move_file", {"path": "docs/a", "to": "src/b"}, None),
+        ("move_file", {"path": "docs/a", "to": "secret/b"}, False),
+        ("apply_patch", {"patch": PATCH.format("docs/c")}, True),
+        ("apply_patch", {"patch": PATCH.format("src/c")}, None),
+        ("apply_patch", {"patch": PATCH.format("docs/../secret/c ")}, False),
+    ],
+)
+def test_a_pattern_is_for_the_first_argument_or_for_all_paths(name: str, arguments: Any, expected: bool | None) -> None:
+    """However the model orders and spells them."""
+    permit = Permissions("ask", allow=["run_command(git diff*)", "*(docs/*)"], deny=["*(secret/*)"])
+    tools = {each.name: each for each in (*file_tools(), run_command_tool())}
+    found = permit(tools[name], ToolCall("c", name, json.dumps(arguments)))
+    assert found is expected or (expected is False and found == "a rule of the user's forbids it")
 
 
 def test_what_cannot_be_read_is_refused() -> None:

@@ -1,19 +1,21 @@
 """Which calls may run without a person: a mode, and rules by tool and argument. Pure.
 
-A rule is a tool's name, or one with a pattern for the call's first text: `run_command(git diff*)`, `write_file(docs/*)`. A
-denial wins over a permission. A permission with a pattern is not given to a text that a shell would take for more than one
-command, since `git diff*` fits `git diff; rm -r .` too; a denial is.
+A rule is a tool's name, or one with a pattern for its first argument, or for its paths: `run_command(git diff*)`,
+`write_file(docs/*)`, `apply_patch(docs/*)`. Of several paths a permission has to fit each, a denial only one. A denial wins
+over a permission. A permission with a pattern is not given to a text that a shell would take for more than one command,
+since `git diff*` fits `git diff; rm -r .` too; a denial is.
 """
 
 from __future__ import annotations
 
 import fnmatch
 import json
+import posixpath
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from ..errors import ConfigError
 from ..messages import ToolCall
@@ -24,6 +26,7 @@ __all__ = ["Mode", "Permissions"]
 Mode: TypeAlias = Literal["ask", "accept-edits", "auto", "deny"]
 
 _RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
+_PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Delete|Update) File|Move to): *(.*\S)\s*$", re.MULTILINE)
 _SHELL = frozenset(";&|<>`$()\n\r\\")
 
 
@@ -66,11 +69,11 @@ class Permissions:
 
     def __call__(self, tool: Tool, call: ToolCall) -> bool | str | None:
         """True: it may run. A text: it may not, and why. None: a person has to say."""
-        text, is_one = _text_of(call)
-        for rule in self._deny:
-            if rule.fits(tool.name, text):
-                return "a rule of the user's forbids it"
-        if any(rule.fits(tool.name, text) and (rule.pattern is None or is_one) for rule in self._allow):
+        texts, is_one = _texts_of(tool, call)
+        if any(rule.fits(tool.name, text) for rule in self._deny for text in _with_ends(texts)):
+            return "a rule of the user's forbids it"
+        usable = [rule for rule in self._allow if rule.pattern is None or is_one]
+        if all(any(rule.fits(tool.name, text) for rule in usable) for text in texts):
             return True
         asks = tool.effect != "read" if self._mode == "ask" else tool.approval
         if self._mode == "auto" or not asks:
@@ -78,14 +81,37 @@ class Permissions:
         return "the user allows no such calls; go on without them" if self._mode == "deny" else None
 
 
-def _text_of(call: ToolCall) -> tuple[str, bool]:
-    """A call's first text, for a pattern; and whether a shell would take it for one plain command."""
+def _texts_of(tool: Tool, call: ToolCall) -> tuple[list[str], bool]:
+    """What of a call a pattern is for; and whether a shell would take each for one plain word or command.
+
+    The paths of a call that has some, or else its first argument: first by the tool's schema, since the model may write them
+    in any order.
+    """
     try:
         values = json.loads(call.arguments or "{}")
     except ValueError:
-        return call.arguments, False
-    first = next(iter(values.values()), "") if isinstance(values, dict) else values
-    if isinstance(first, list):
-        return shlex.join(map(str, first)), True
-    text = str(first)
-    return text, not _SHELL & set(text)
+        return [call.arguments], False
+    if not isinstance(values, dict):
+        return [str(values)], False
+    if not (texts := list(_paths_in(values))):
+        declared = tool.schema.get("properties", {})
+        first = next((values[name] for name in (*declared, *values) if name in values), "")
+        if isinstance(first, list):
+            return [shlex.join(map(str, first))], True
+        texts = [str(first)]
+    return texts, not any(_SHELL & set(text) for text in texts)
+
+
+def _paths_in(values: dict[str, Any]) -> Iterator[str]:
+    """The files that a call names, in one spelling; those of a patch too."""
+    paths = [values[name] for name in ("path", "to") if isinstance(values.get(name), str)]
+    if isinstance(patch := values.get("patch"), str):
+        paths += _PATCHED.findall(patch)
+    for path in paths:
+        yield path if "://" in path else posixpath.normpath(path)
+
+
+def _with_ends(texts: Sequence[str]) -> list[str]:
+    """The texts, and of an absolute path what it may be relative to the folder: a denial reaches that too."""
+    parts = [text.split("/") for text in texts if text.startswith("/")]
+    return [*texts, *("/".join(each[at:]) for each in parts for at in range(1, len(each)))]
