@@ -38,12 +38,14 @@ class Explored:
     """What became of an exploration.
 
     Attributes:
+        journals: All that there were.
         cut: How many states at whose end no process may take the run up any more, since there were as many as the model has.
         broken: The invariant that did not hold, and the shortest way there.
     """
 
     scenario: Scenario
     states: int = 0
+    journals: set[Journal] = field(default_factory=set)
     cut: int = 0
     broken: str = ""
     trace: Sequence[str] = field(default_factory=list)
@@ -77,7 +79,7 @@ def explore(scenario: Scenario, moves: Callable[[Scenario], Moves] = Moves) -> E
             return found
         if len(states) > MOST_STATES:
             raise AssertionError(f"{scenario} has more than {MOST_STATES:,} states")
-    found.states = len(states)
+    found.states, found.journals = len(states), {state.journal for state in states}
     _no_dead_end(found, states, edges_from, edges_to, came_from, labels)
     return found
 

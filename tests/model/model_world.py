@@ -294,8 +294,8 @@ class Scenario:
 
     def __str__(self) -> str:
         limits = {"kills": self.crashes, "faults": self.faults, "stops": self.stops, "unknown": self.unknowns}
-        may = ", ".join(f"{what} {times}" for what, times in limits.items() if times)
-        return f"{' + '.join(self.calls)} ({may}{', told' if self.tells_model else ''})"
+        may = [f"{what} {times}" for what, times in limits.items() if times] + ["told"] * self.tells_model
+        return f"{' + '.join(self.calls)} ({', '.join(may)})"
 
 
 SCENARIOS = [
