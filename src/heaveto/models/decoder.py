@@ -217,7 +217,10 @@ class ReplyDecoder(ABC):
         self.characters += len(said)
 
     def _add_text(self, text: str) -> None:
-        self._add(TextDelta(text))
+        self._text.append(text)  # as `_add` does, for nearly every chunk there is
+        self._out.append(TextDelta(text))
+        self.contents += 1
+        self.characters += len(text)
 
     def _add_reasoning(self, text: str) -> None:
         if text:
