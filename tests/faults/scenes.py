@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from heaveto.causes import Described, Stop
 from heaveto.errors import APIError, GaveUp
 from heaveto.journal import MemoryStore, Summary
 from heaveto.loop import Outcome
-from heaveto.messages import AssistantMessage, Limits, ToolMessage
+from heaveto.messages import AssistantMessage, Limits, ToolMessage, UserMessage
 from heaveto.models import CallLimits, HTTPRequest, compatible, fallback, gemini
 from heaveto.retry import RetryPolicy
 from heaveto.runs import Agent, Run, read_records
@@ -375,13 +376,13 @@ def history_of(outcome: Outcome) -> str:
     endings = {each.call_id: each.ending for each in outcome.report.messages if isinstance(each, ToolMessage)}
     pending = {call.id for call in outcome.report.pending}
     parts = []
-    for message in outcome.report.messages:
+    for message, following in zip_longest(outcome.report.messages, outcome.report.messages[1:]):
         if isinstance(message, AssistantMessage):
             for call in message.tool_calls:
                 ending = endings.get(call.id, "open")
                 name = "send" if call.name.startswith("raw__") else call.name
                 parts.append(f"{name} {ending}{'?' if call.id in pending else ''}")
-            if not message.tool_calls and outcome.kind != "answered":
+            if not message.tool_calls and isinstance(following, UserMessage):
                 parts.append("text")
     if outcome.kind == "answered":
         parts.append("answer")
