@@ -17,14 +17,15 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from functools import cached_property
-from typing import Self
+from typing import Self, TypeVar
 from urllib.parse import quote
 
 import msgspec
 
-from ..errors import APIError, BadReply, ConfigError, IncompleteStream, TransportFailed
+from ..errors import AgentError, APIError, BadReply, ConfigError, IncompleteStream, TransportFailed
 from ..messages import Delta, Part, Reply, Sampling, Usage
 from ..scopes import RateLimit, Scope, finish, pending_cause, wall_time
+from .blotting import blotted
 from .decoder import ReplyDecoder
 from .dialect import ANY_OUTPUT, Dialect, OutputBounds
 from .error_bodies import api_error
@@ -37,6 +38,8 @@ from .sampling_rules import NO_RULES, SamplingRules
 from .spend_afterwards import ASK_SECONDS, ask_spend
 
 __all__ = ["RemoteModel", "RemoteStream"]
+
+E = TypeVar("E", bound=AgentError)
 
 CLOSE_SECONDS = 2.0  # closing a connection does not wait for the other side
 DRAIN_SECONDS = 1.0  # reading on after the reply keeps the connection; a new one costs less than waiting longer
@@ -221,12 +224,17 @@ class RemoteModel:
 
     def refusal(self, answer: Answer, body: bytes) -> APIError:
         """The error of an answer that is not a 2xx; a key that the API repeats is blotted out."""
-        if self._secret:
-            body = body.replace(self._secret.encode(), b"***")
         if 300 <= answer.status < 400:
-            target = shown_address(answer.headers.get("location", "")) or "nowhere"
-            return APIError(self.provider, answer.status, f"redirected to {target}; give the API's own address as base_url")
-        return api_error(self.provider, answer.status, answer.headers, body, wall_time())
+            target = _shown_target(answer.headers.get("location", ""))
+            told = f"redirected to {target}; give the API's own address as base_url"
+            return self.blotted(APIError(self.provider, answer.status, told))
+        if self._secret:  # also here, before a text is cut to what can be shown
+            body = body.replace(self._secret.encode(), b"***")
+        return self.blotted(api_error(self.provider, answer.status, answer.headers, body, wall_time()))
+
+    def blotted(self, error: E) -> E:
+        """The error without the key, which some APIs repeat."""
+        return blotted(error, self._secret)
 
 
 class RemoteStream:
@@ -390,8 +398,13 @@ class RemoteStream:
         self._complete = True
 
     def _finished(self, decoder: ReplyDecoder) -> Reply:
-        reply = decoder.finish(self._request.transcript.call_ids)
-        return msgspec.structs.replace(reply, usage=self.spent)
+        try:
+            reply = decoder.finish(self._request.transcript.call_ids)
+        except AgentError as error:
+            failed = self._model.blotted(error)
+        else:
+            return msgspec.structs.replace(reply, usage=self.spent)
+        raise failed  # outside, so that nothing of the one with the key is left
 
     async def _error_body(self) -> bytes:
         pieces, size = [], 0
@@ -403,7 +416,7 @@ class RemoteStream:
             pass  # the status says enough
         finally:
             self._watchdog.resting()
-        return b"".join(pieces)
+        return b"".join(pieces)[:MAX_ERROR_BYTES]
 
     @property
     def is_open(self) -> bool:
@@ -414,6 +427,13 @@ class RemoteStream:
         """Close the connection, if there is one."""
         if self._answer is not None:
             await self._answer.aclose()
+
+
+def _shown_target(location: str) -> str:
+    try:
+        return shown_address(location) or "nowhere"
+    except ValueError:
+        return "what is no address"
 
 
 def _endpoint(base_url: str, path: str) -> str:

@@ -38,6 +38,7 @@ __all__ = ["HttpxExchange"]
 REQUESTS_PER_CLIENT = 32  # measured: 1,000 runs cost 18 s of CPU in one client and 4.8 s with one for each few
 KEEP_ALIVE_SECONDS = 55.0  # tools run between two calls; common servers close an idle connection after 60 s
 ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS  # zlib finds out which of the two it is
+MAX_UNPACKED_BYTES = 1024 * 1024  # at once
 CLOSE_SECONDS = 2.0  # closing a socket does not wait for the other side
 
 KNOWN_ADDRESSES = 64  # that need not be read again: each model has one
@@ -260,19 +261,32 @@ class HttpxAnswer:
         self.status, self.headers = response.status_code, response.headers
         self._response, self._request, self._give_back = response, request, give_back
         self._pieces = response.aiter_raw()  # httpx2's unpacking would leave its generators open when it fails
-        self._unpacker = zlib.decompressobj(ZLIB_OR_GZIP) if "content-encoding" in response.headers else None
+        plain = response.headers.get("content-encoding", "identity").strip().lower() in ("identity", "")
+        self._unpacker = None if plain else zlib.decompressobj(ZLIB_OR_GZIP)
+        self._packed = b""  # what came and is not unpacked yet
         self._over = False
 
     async def read(self) -> bytes:
         """The next piece of the body; empty at its end."""
         try:
+            if self._packed and (unpacked := self._unpack(self._packed)):
+                await anyio.lowlevel.checkpoint()
+                return unpacked
             async for piece in self._pieces:
-                if unpacked := self._unpacker.decompress(piece) if self._unpacker else piece:
+                if unpacked := self._unpack(piece):
                     return unpacked
         except (httpx2.HTTPError, zlib.error) as error:
             raise transport_failed(error, self._request, PROBLEMS) from error
         await self._end()
         return b""
+
+    def _unpack(self, piece: bytes) -> bytes:
+        """A part of a piece's content, since a few bytes may stand for very many."""
+        if self._unpacker is None:
+            return piece
+        unpacked = self._unpacker.decompress(piece, MAX_UNPACKED_BYTES)
+        self._packed = self._unpacker.unconsumed_tail
+        return unpacked
 
     async def aclose(self) -> None:
         """Close the connection if the body is not at its end."""

@@ -1,11 +1,15 @@
-"""A model that says what a script tells it to, for tests of agents and tools."""
+"""A model that says what a script tells it to, for tests of agents and tools.
+
+A request is encoded and a reply decoded as at a real API, in chat completions; only what is between the two, the network
+and its limits, is left out: `FaultyExchange` is for that.
+"""
 
 from __future__ import annotations
 
 import itertools
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -14,11 +18,14 @@ import anyio
 import anyio.lowlevel
 import msgspec
 
-from ..messages import AssistantMessage, CallDelta, Delta, Message, Reply, Sampling, TextDelta, ToolCall, Usage
+from ..messages import AssistantMessage, Delta, Message, Reply, Sampling, ToolCall, Usage
 from ..models import AnswerSchema, Request
+from ..models.chat import ChatDialect
+from .scripted_bytes import events_of
 
 __all__ = ["Line", "ScriptedModel", "calls", "scripted"]
 
+DIALECT = ChatDialect("scripted", provider="scripted")
 USAGE = Usage(input_tokens=100, output_tokens=10, cost_usd=Decimal("0.001"))
 
 Line: TypeAlias = "str | Reply | BaseException | Callable[[Request], Line]"
@@ -66,6 +73,7 @@ class ScriptedModel:
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[ScriptedStream]:
         self.requests.append(list(request.transcript))
+        DIALECT.encode(Request(transcript=request.transcript, tools=request.tools))  # as a real one, for what it refuses
         await anyio.lowlevel.checkpoint()
         if not self._lines:
             raise AssertionError(f"call {len(self.requests)} is beyond the script's last line")
@@ -76,7 +84,7 @@ class ScriptedModel:
             raise line
         if isinstance(line, str):
             line = Reply(message=AssistantMessage(line), finish="answer", usage=USAGE)
-        yield ScriptedStream(line, self._pause_seconds)
+        yield ScriptedStream(line, self._pause_seconds, request.transcript.call_ids)
 
     def check_sampling(self, sampling: Sampling) -> None:
         """It has every setting, and heeds none."""
@@ -89,19 +97,28 @@ class ScriptedModel:
 
 
 class ScriptedStream:
-    """A reply on its way, word by word."""
+    """A reply on its way, word by word: its bytes through the decoder that a real one's go through.
 
-    def __init__(self, reply: Reply, pause_seconds: float) -> None:
-        self._reply, self._pause_seconds = reply, pause_seconds
-        self._deltas = deque(_deltas_of(reply.message))
-        self._over = False
+    Args:
+        taken: Ids of earlier calls of the conversation, as for a real reply.
+    """
+
+    def __init__(self, reply: Reply, pause_seconds: float, taken: Collection[str] = ()) -> None:
+        self._script, self._pause_seconds, self._taken = reply, pause_seconds, taken
+        self._decoder = DIALECT.decoder(stream=True)
+        self._events, self._ready = events_of(reply), deque[Delta]()
+        self._reply: Reply | None = None
 
     @property
     def spent(self) -> Usage:
-        return self._reply.usage if self._over else msgspec.structs.replace(self._reply.usage, estimated=True)
+        usage = self._script.usage
+        return usage if self._reply is not None else msgspec.structs.replace(usage, estimated=True)
 
     @property
     def reply(self) -> Reply:
+        """The whole reply; after the iteration has ended, not before."""
+        if self._reply is None:
+            raise RuntimeError("the reply is there when the iteration over the stream has ended")
         return self._reply
 
     def __aiter__(self) -> ScriptedStream:
@@ -109,18 +126,17 @@ class ScriptedStream:
 
     async def __anext__(self) -> Delta:
         await anyio.sleep(self._pause_seconds)
-        if not self._deltas:
-            self._over = True
-            raise StopAsyncIteration
-        return self._deltas.popleft()
+        while not self._ready:
+            if (event := next(self._events, None)) is None:
+                self._reply = self._reply or self._finished()
+                raise StopAsyncIteration
+            self._ready.extend(self._decoder.feed(event))
+        return self._ready.popleft()
 
-
-def _deltas_of(message: AssistantMessage) -> Sequence[Delta]:
-    words = [TextDelta(word) for word in _words(message.content)]
-    asked = [CallDelta(index, call.id, call.name, call.arguments) for index, call in enumerate(message.tool_calls)]
-    return [*words, *asked]
-
-
-def _words(text: str) -> list[str]:
-    first, *rest = text.split(" ")
-    return [first, *(f" {word}" for word in rest)] if text else []
+    def _finished(self) -> Reply:
+        """What was decoded, with its figures, and what these bytes have no word for, as the script has them."""
+        script, finish = self._script, self._script.finish
+        reply = self._decoder.so_far(finish, self._taken) if finish == "incomplete" else self._decoder.finish(self._taken)
+        message = msgspec.structs.replace(reply.message, extras=script.message.extras)
+        kept = {name: getattr(script, name) for name in ("finish", "native_finish", "id", "usage")}
+        return Reply(**{**msgspec.structs.asdict(reply), **kept, "message": message})
