@@ -136,6 +136,7 @@ diskfaults: $(DEVELOPING)
 fuzz: $(DEVELOPING)
 	$(BIN)/python tests/wire/fuzz.py $(ARGS)
 
+# ARGS=7 kills at every seventh step only.
 hostile: $(DEVELOPING)
 	$(BIN)/python benchmarks/hostile.py $(ARGS)
 

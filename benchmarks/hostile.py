@@ -1,6 +1,7 @@
 """Tools that hang, escape, leak and lie, and what comes of it. A goal that is missed is exit 1.
 
-Each line is a figure and its goal. Real time, real processes, real files in a temporary folder.
+Each line is a figure and its goal. Real time, real processes, real files in a temporary folder. `hostile.py 7` kills changes
+at every seventh step only, on a busy machine.
 """
 
 # ruff: noqa: E501 - the paths are a table
@@ -222,14 +223,15 @@ async def the_writers(folder: Path) -> None:
 
 
 async def killed_edits(_: Path) -> None:
-    ended = await anyio.run_process([sys.executable, str(KILLED_EDITS)], stderr=None)
+    every = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    ended = await anyio.run_process([sys.executable, str(KILLED_EDITS), str(every)], stderr=None)
     cases = json.loads(ended.stdout)
     kills, done = (sum(case[what] for case in cases) for what in ("kills", "done"))
     wrong = [f"{case['tool']}: {each}" for case in cases for each in case["wrong"]]
-    half = sum(case.get("half", 0) for case in cases)
-    good = not wrong and kills > 1000 and 0 < done < kills and half > 0
+    half, least = sum(case.get("half", 0) for case in cases), 3000 // every
+    good = not wrong and kills > least and 0 < done < kills
+    show(f"kills within a change ({kills}) after which a file is neither old nor new, or looking errs", wrong or 0, good, f"0 of at least {least}")  # fmt: skip
     show("of these, kills in the middle of a patch of several files, whose made part was taken back", half, half > 0, "some")
-    show(f"kills within a change ({kills}) after which a file is neither old nor new, or looking errs", wrong or 0, good, "0 of at least 1000")  # fmt: skip
 
 
 async def hostile_command(folder: Path) -> None:
