@@ -171,7 +171,9 @@ def killed_at(step: int, act: Callable[[], object], *, in_threads: bool = False)
 
 def main(every: int) -> list[dict[str, Any]]:
     tools: dict[str, Tool] = {each.name: each for each in file_tools()}
-    return [*(kill_everywhere(case, tools[case.tool], every) for case in CASES), kill_undo(every)]
+    longer = every if every < 20 else 3 * every  # a sample: a patch and an undo have many more steps
+    killed = [kill_everywhere(case, tools[case.tool], longer if len(case.changes) > 2 else every) for case in CASES]
+    return [*killed, kill_undo(longer)]
 
 
 if __name__ == "__main__":
