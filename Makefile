@@ -113,7 +113,7 @@ bytes: $(DEVELOPING)
 crashes: $(DEVELOPING)
 	$(BIN)/python tests/crashes/crashes.py $(ARGS)
 
-# A server of its own, from the programs that are installed here. ARGS="--seed 2 --rounds 5" goes on for longer.
+# A server of its own, from the programs that are installed here. ARGS="--every 1 --rounds 5" goes on for much longer.
 postgres: $(DEVELOPING)
 	$(BIN)/python tests/postgres/postgres.py $(ARGS)
 

@@ -327,7 +327,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     options.add_argument("--seed", type=int, default=1, help="of when things happen")
     options.add_argument("--rounds", type=int, default=1, help="how often all of it is done")
-    options.add_argument("--every", type=int, default=10, help="n: of the kills around each write every n-th")
+    options.add_argument("--every", type=int, default=20, help="n: of the kills around each write every n-th")
     chosen = options.parse_args()
     if find_binaries() is None:
         print("postgres: left out: no server programs; Debian, Ubuntu: apt install postgresql")
