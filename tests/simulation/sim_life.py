@@ -129,10 +129,12 @@ async def _drive(life: Lived, store: LifeStore, say: str) -> None:
         life.note("seconds", data=limits.seconds)
         opened = agent.reopen(RUN, limits=limits, say=said or None)
     with deadline(plan.at, DeadlinePassed(plan.at)) if plan.stop == "outer" else nullcontext():
-        if plan.stop in ("outer", "deadline"):
+        if plan.stop == "outer":
             life.stopped_at = life.began + plan.at
         try:
             async with opened as life.run, anyio.create_task_group() as group:
+                if plan.stop == "deadline":
+                    life.stopped_at = anyio.current_time() + plan.at
                 group.start_soon(_rival, life)
                 await _wait(life)
                 group.cancel_scope.cancel()

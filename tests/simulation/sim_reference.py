@@ -226,7 +226,7 @@ class Reference:
 
     def _ask(self, life: Happened) -> str | None:
         """One call of the model, with its attempts; how the drive ended with it, or None when it goes on."""
-        failures, said = 0, self.scenario.turns[self.replies]
+        failures, said = 0, self.scenario.turn(self.replies + 1)
         while True:
             token = _next(life.model)
             if token is None:
@@ -267,7 +267,7 @@ class Reference:
         if truncated:
             return "gone" if life.end == "gone" else "failed"
         self.replies += 1
-        asked = self.scenario.turns[number - 1].calls
+        asked = self.scenario.turn(number).calls
         self.open = [Call(f"t{number}c{index}", each) for index, each in enumerate(asked)]
         told = [(call.id, call.asked.tool, json.dumps({"what": call.asked.what})) for call in self.open]
         self.conversation.append(("assistant", f"turn {number}", told))

@@ -126,6 +126,10 @@ class Scenario:
     slots: int = 8
     seed: int = 0
 
+    def turn(self, number: int) -> Turn:
+        """The reply of that number, from 1; what is said after the last answer is answered too."""
+        return self.turns[number - 1] if number <= len(self.turns) else Turn()
+
     def asked(self, call_id: str) -> Asked:
         """The call of that id, which is "t2c0" for the first of the second turn."""
         turn, _, index = call_id[1:].partition("c")

@@ -260,7 +260,7 @@ class Speaker:
         await life.reach()
         await anyio.sleep(0.25)
         await life.alive()
-        said = scenario.turns[turn - 1]
+        said = scenario.turn(turn)
         fault = dict(enumerate(said.faults, 1)).get(life.world.attempts[turn], "")
         if fault in ("busy", "denied"):
             life.note("failed", str(turn))
@@ -296,7 +296,7 @@ class _Speech:
 
     @property
     def reply(self) -> Reply:
-        asked = self._life.world.scenario.turns[self._turn - 1].calls
+        asked = self._life.world.scenario.turn(self._turn).calls
         calls = tuple(
             ToolCall(f"t{self._turn}c{index}", call.tool, json.dumps({"what": call.what}))
             for index, call in enumerate(asked)
