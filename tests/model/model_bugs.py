@@ -220,6 +220,7 @@ BUGS: Sequence[Bug] = (
         "the model is called before doubts are settled", Scenario(("shout",)), SettlesNothing, "where answers cannot follow"
     ),
     Bug("a write is taken for repeatable", Scenario(("shout",)), TakesAWriteForRepeatable, "was settled by: idempotent"),
+    Bug("a key's verdict outlives the key", Scenario(("bill",)), RunsWhatHasLapsed, "no driver was late"),
     Bug("a forgotten key is sent again", Scenario(("bill",)), TakesAForgottenKey, "no driver was late"),
     Bug(
         "a look that cannot see is taken for nothing there", Scenario(("pay",)), TakesUnknownForNotDone, "no driver was late"
