@@ -36,6 +36,7 @@ from heaveto.errors import (
 from heaveto.journal import Summary, open_store, this_process
 from heaveto.journal.postgres import PostgresStore
 from heaveto.journal.postgres_address import read_address
+from heaveto.journal.postgres_problems import explained, remedy_for
 from heaveto.journal.postgres_schema import FORMAT, MIGRATIONS, Connection, bring_up, connect
 from heaveto.journal.postgres_statements import Create, Take
 from heaveto.runs import Agent
@@ -467,6 +468,37 @@ def transactions(address: str) -> int:
         row = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint").fetchone()
     assert row is not None
     return int(row[0])
+
+
+@pytest.mark.parametrize(
+    ("error", "remedy", "becomes"),
+    [
+        (psycopg.errors.LockNotAvailable(), "refuse", JournalBusy),
+        (psycopg.errors.QueryCanceled(), "refuse", JournalUnreachable),
+        (psycopg.errors.AdminShutdown(), "again", JournalUnreachable),
+        (psycopg.errors.CannotConnectNow(), "again", JournalUnreachable),
+        (psycopg.errors.TooManyConnections(), "again", JournalUnreachable),
+        (psycopg.errors.IdleInTransactionSessionTimeout(), "again", JournalUnreachable),
+        (psycopg.OperationalError(), "again", JournalUnreachable),
+        (psycopg.errors.DeadlockDetected(), "one by one", JournalError),
+        (psycopg.errors.DiskFull(), "one by one", JournalError),
+        (psycopg.errors.ReadOnlySqlTransaction(), "one by one", JournalError),
+        (ValueError("a bug"), "one by one", ValueError),
+    ],
+    ids=lambda each: type(each).__name__ if isinstance(each, Exception) else "",
+)
+def test_each_problem_has_its_remedy_and_its_error(error: Exception, remedy: str, becomes: type[Exception]) -> None:
+    assert remedy_for(error) == remedy
+    told = explained(error, read_address("postgresql://ada:geheim@db.example/agents"))
+    assert type(told) is becomes
+    assert told is error or told.__cause__ is error
+
+
+def test_what_the_other_side_repeats_of_a_password_is_struck_out() -> None:
+    error = psycopg.OperationalError('no host "geheim@db"')
+    told = explained(error, read_address("postgresql://ada:geheim@db.example/agents"))
+    assert "geheim" not in "".join(traceback.format_exception(told))
+    assert 'no host "***@db"' in str(told)
 
 
 def test_who_shows_life_between_a_look_and_the_taking_is_not_taken(address: str) -> None:

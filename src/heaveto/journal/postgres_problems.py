@@ -20,7 +20,7 @@ _GOING = (
     "25P03",
     "53300",
 )  # codes, and their beginnings, of who is away for a while
-_WAITED = (pg.LockNotAvailable, pg.QueryCanceled)
+_WAITED = (pg.LockNotAvailable, pg.QueryCanceled)  # for a lock, and for the whole statement
 _REMEDIES: dict[type[psycopg.Error], str] = {
     pg.DiskFull: "the server's disk is full; free some space, then resume the run",
     pg.ReadOnlySqlTransaction: "it may only be read; name the primary server (target_session_attrs=read-write finds it)",
@@ -63,10 +63,10 @@ def explained(error: Exception, address: Address) -> Exception:
 
 
 def _of_postgres(error: psycopg.Error, address: Address) -> JournalError:
-    if isinstance(error, _WAITED):
+    if isinstance(error, pg.LockNotAvailable):
         return JournalBusy(address.place, "another connection")
     text = _text(error, address)
-    if _is_going(error):
+    if _is_going(error) or isinstance(error, pg.QueryCanceled):
         return JournalUnreachable(address.place, text)
     for kind, remedy in _REMEDIES.items():
         if isinstance(error, kind):

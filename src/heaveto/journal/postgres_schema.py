@@ -66,8 +66,8 @@ _SETTINGS = """
 SELECT set_config('default_transaction_isolation', 'read committed', false),
        set_config('synchronous_commit', CASE current_setting('synchronous_commit')
            WHEN 'off' THEN 'on' ELSE current_setting('synchronous_commit') END, false),  -- off loses acknowledged records
-       set_config('lock_timeout', %(wait_ms)s, false),
-       set_config('statement_timeout', %(wait_ms)s, false),
+       set_config('lock_timeout', %(lock_ms)s, false),
+       set_config('statement_timeout', %(wait_ms)s, false),  -- no later than we leave
        set_config('idle_in_transaction_session_timeout', %(wait_ms)s, false)  -- who is paused must not hold up others
 """
 
@@ -114,7 +114,8 @@ def connect(address: Address, wait_seconds: float) -> Connection:
     )
     try:
         connection.until = time.monotonic() + wait_seconds
-        connection.execute(_SETTINGS, {"wait_ms": str(ceil(wait_seconds * _LOCK_SHARE * 1000))})
+        waits = {"wait_ms": wait_seconds, "lock_ms": wait_seconds * _LOCK_SHARE}
+        connection.execute(_SETTINGS, {name: str(ceil(seconds * 1000)) for name, seconds in waits.items()})
         bring_up(connection, address.place)
     except BaseException:
         connection.close()
