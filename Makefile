@@ -27,7 +27,7 @@ help:
 	@echo "make loops         the tests of what waits, on uvloop and with eager tasks"
 	@echo "make wire          recorded replies of model APIs decoded in every way"
 	@echo "make conversations generated conversations, told to a server of each API and read back"
-	@echo "make bytes         streams closed, reset, stalled and split at every byte"
+	@echo "make bytes         streams closed, reset, stalled and split at 80 bytes each; ARGS=--all at every byte"
 	@echo "make fuzz          a million odd inputs for the splitter and each codec"
 	@echo "make crashes       processes killed around every journal write and every effect, and what becomes of their runs"
 	@echo "make postgres      runs on Postgres: processes killed and paused, a server restarted, lines cut"

@@ -220,7 +220,14 @@ class AiohttpAnswer:
             piece = await self._response.content.readany()
         except aiohttp.ClientError as error:  # not `_mapped`: a block costs as much as decoding a chunk
             raise transport_failed(error, self._request, PROBLEMS) from error
+        except RuntimeError as error:  # aiohttp's word when the server hung up while it was unpacking
+            if self._response.content._protocol.connected:
+                raise
+            broken = aiohttp.ClientPayloadError("the connection is closed")
+            raise transport_failed(broken, self._request, PROBLEMS) from error
         if not piece:
+            if self._response.connection is not None:  # aiohttp lets go of one only at an ordinary end
+                self._response.close()
             await self._end()
         return piece
 
