@@ -1,6 +1,6 @@
 """`make bytes`: each stream closed, reset, stalled and split at its bytes, through the real client.
 
-By default at some 80 bytes of each: the nasty ones, the last, and others by chance; `--all` takes every byte of every stream.
+By default at some 80 bytes of each: the nasty ones, the last, and others by chance; `--all` takes every byte of each.
 Most points are answered in memory, under a fake clock; a sample over real sockets. The last line is the figure. Exit status
 1 when anything is wrong, when there are too few points, or when the recordings are missing where CI is set.
 """
