@@ -351,6 +351,15 @@ async def test_a_scope_forgets_the_graces_that_are_over_and_none_is_left_running
         assert "graced" not in [task.name for task in anyio.get_running_tasks()]
 
 
+async def test_a_grace_is_counted_from_the_first_stop_of_its_kinds() -> None:
+    with Scope(quiet=True) as far, Scope(quiet=True) as near:
+        async with graced(100, Cancelled), graced(30, Shutdown):
+            far.cancel(Cancelled("first"))
+            await anyio.sleep(5)
+            near.cancel(Shutdown("then"))
+            assert time_left() == 30
+
+
 @pytest.mark.parametrize("arguments", [(math.nan, Shutdown), (30,), (30, ValueError), (30, Shutdown, 3)])
 async def test_a_grace_of_nothing_is_refused(arguments: Any) -> None:
     with pytest.raises(ValueError, match=r"^a grace has seconds and kinds of stops, such as graced") as caught:

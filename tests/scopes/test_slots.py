@@ -50,6 +50,14 @@ def test_only_whole_numbers_are_counted(total: Any) -> None:
         Slots(total)
 
 
+async def test_one_may_take_a_slot_without_waiting() -> None:
+    slots = Slots(3)
+    for taken in (1, 2, 3):
+        assert slots.acquire_nowait()
+        assert slots.statistics() == SlotsStatistics(total=3, taken=taken, waiting=0)
+    assert not slots.acquire_nowait()
+
+
 async def test_what_was_not_taken_cannot_be_given_back() -> None:
     slots = Slots(1, "desk")
     with pytest.raises(RuntimeError, match=r"^no desk is taken that could be given back; every release needs an acquire$"):
