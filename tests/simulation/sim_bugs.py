@@ -62,8 +62,8 @@ BUGS = (
     Bug(
         "what is said meanwhile is lost",
         "journal/state.py",
-        ", *self.said_meanwhile)\n            self.said",
-        ")\n            self.said",
+        "if entry.answer), *self.said_meanwhile)\n",
+        "if entry.answer))\n",
     ),
     Bug(
         "answers in the order in which they came",
