@@ -48,7 +48,8 @@ class Slots:
 
     async def acquire(self) -> None:
         """Take a slot, waiting for one if need be. Every acquire needs a release. A stop while waiting takes none."""
-        with self._lock:  # one look, else a slot could come free in another thread between two
+        # One look under the lock: between two a slot could come free in another thread.
+        with self._lock:
             turn = self._taken_or_queued()
         if turn is not None:
             await self._wait(turn)
