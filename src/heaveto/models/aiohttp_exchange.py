@@ -231,6 +231,11 @@ class AiohttpAnswer:
             await self._end()
         return piece
 
+    @property
+    def at_end(self) -> bool:
+        """Whether all of the body has come and was read, so that the next read does not wait."""
+        return self._response.content.at_eof()
+
     async def aclose(self) -> None:
         """Close the connection if the body is not at its end."""
         if not self._over:

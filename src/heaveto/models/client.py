@@ -14,7 +14,7 @@ import copy
 import math
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from decimal import Decimal
 from functools import cached_property
 from typing import Self, TypeVar
@@ -387,7 +387,8 @@ class RemoteStream:
 
     async def _drain(self, decoder: ReplyDecoder) -> None:
         """Read to the body's end, so that the connection can be used again; not for long, so no limit of the call counts."""
-        with Scope(DRAIN_SECONDS, quiet=True):
+        no_wait = getattr(self._answer, "at_end", False)  # an exchange may tell that the end is there already
+        with nullcontext() if no_wait else Scope(DRAIN_SECONDS, quiet=True):
             try:
                 left = DRAIN_BYTES
                 while left > 0 and (data := await self._receive_unwatched()):
