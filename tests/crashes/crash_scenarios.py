@@ -21,7 +21,7 @@ from heaveto.messages import AssistantMessage, Reply, Usage
 from heaveto.models import Request
 from heaveto.testing.scripted_model import ScriptedModel, ScriptedStream, calls
 from heaveto.tools import Call, Check, Tool, tool
-from heaveto.tools.files import edit_file, read_file
+from heaveto.tools.files.file_tools import edit_file, read_file
 
 __all__ = [
     "ANSWER",

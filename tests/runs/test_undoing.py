@@ -129,7 +129,7 @@ async def test_what_else_changed_a_file_in_between_is_not_lost(folder: Path) -> 
 
 async def test_what_holds_a_secret_or_is_too_large_is_not_kept_and_said(folder: Path, monkeypatch: Any) -> None:
     monkeypatch.setenv("SOME_API_KEY", SECRET)
-    monkeypatch.setattr("heaveto.tools.kept.MAX_KEPT_CHARS", 1000)
+    monkeypatch.setattr("heaveto.tools.files.kept.MAX_KEPT_CHARS", 1000)
     kept = {"a.txt": f"key = {SECRET}\n".encode(), ".env": b"A=b\n", "big": os.urandom(1000), "moved": os.urandom(1000)}
     for name, data in kept.items():
         (folder / name).write_bytes(data)

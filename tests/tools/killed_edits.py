@@ -29,7 +29,7 @@ from heaveto.journal.seals import seal
 from heaveto.runs import Agent, changes_of, read_records, undo_run
 from heaveto.testing.scripted_model import calls, scripted
 from heaveto.tools import Call, Tool, file_tools, recovery_of
-from heaveto.tools.replacing import TEMP_PREFIX
+from heaveto.tools.files.replacing import TEMP_PREFIX
 
 FINISHED = 42
 WHERE = ("workspace.py", "together.py", "replacing.py", "locks.py", "openat.py")  # what touches files, and no other step

@@ -20,12 +20,12 @@ from heaveto.causes import Cancelled
 from heaveto.errors import BadArguments, ToolError
 from heaveto.scopes import Scope, tasks
 from heaveto.tools import Call, file_tools
-from heaveto.tools.edits import replace_once
-from heaveto.tools.files import edit_file, list_files, read_file, search_files, write_file
-from heaveto.tools.kept import contents_of
+from heaveto.tools.files.edits import replace_once
+from heaveto.tools.files.file_tools import edit_file, list_files, read_file, search_files, write_file
+from heaveto.tools.files.kept import contents_of
+from heaveto.tools.files.searching import MAX_LINE_CHARS, PatternTooSlow, open_searcher
+from heaveto.tools.files.workspace import NotThere, hash_of
 from heaveto.tools.protocol import Check, Tool
-from heaveto.tools.searching import MAX_LINE_CHARS, PatternTooSlow, open_searcher
-from heaveto.tools.workspace import NotThere, hash_of
 
 
 @pytest.fixture

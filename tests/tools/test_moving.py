@@ -14,11 +14,12 @@ import pytest
 
 from heaveto.errors import ToolError
 from heaveto.testing import every_await
-from heaveto.tools import Call, replacing
-from heaveto.tools.moving import delete_file, move_file
+from heaveto.tools import Call
+from heaveto.tools.files import replacing
+from heaveto.tools.files.moving import delete_file, move_file
+from heaveto.tools.files.replacing import ChangedMeanwhile, Seen
+from heaveto.tools.files.workspace import NotThere
 from heaveto.tools.protocol import Check
-from heaveto.tools.replacing import ChangedMeanwhile, Seen
-from heaveto.tools.workspace import NotThere
 
 
 @pytest.fixture

@@ -22,9 +22,9 @@ from heaveto.runs import Agent, read_records
 from heaveto.testing import every_await
 from heaveto.testing.scripted_model import calls, scripted
 from heaveto.tools import Call, file_tools
-from heaveto.tools.hunks import apply_hunks
-from heaveto.tools.patch_format import parse_patch
-from heaveto.tools.patching import apply_patch
+from heaveto.tools.files.hunks import apply_hunks
+from heaveto.tools.files.patch_format import parse_patch
+from heaveto.tools.files.patching import apply_patch
 from heaveto.tools.protocol import Check
 
 APP = "import os\n\n\nclass A:\n    def run(self):\n        pass\n\n\nclass B:\n    def run(self):\n        pass\n"
@@ -242,7 +242,7 @@ def _renamed(bodies: list[bytes]) -> list[bytes]:
 
 
 def test_where_going_back_fails_too_the_outcome_is_unknown(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    from heaveto.tools import together
+    from heaveto.tools.files import together
 
     real = together.place_temp
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from heaveto.errors import ToolError
 from heaveto.tools import Call, run_tests_tool
+from heaveto.tools.project_tests.output import recognize
+from heaveto.tools.project_tests.reports import count_line, write_report
 from heaveto.tools.sandbox import find_sandbox
-from heaveto.tools.test_output import recognize
-from heaveto.tools.test_reports import count_line, write_report
 
 PRINTED = Path(__file__).with_name("printed")
 

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from heaveto.causes import Cancelled, TestsTimedOut
 from heaveto.errors import BadArguments, ConfigError, ToolError
 from heaveto.scopes import Scope
-from heaveto.tools.interpreters import find_interpreter
+from heaveto.tools.project_tests.events import TestEvents
+from heaveto.tools.project_tests.interpreters import find_interpreter
+from heaveto.tools.project_tests.reports import shorten, write_report, write_stack
+from heaveto.tools.project_tests.run_tests import check_only, run_tests_tool
 from heaveto.tools.protocol import Call
-from heaveto.tools.run_tests import check_only, run_tests_tool
-from heaveto.tools.test_events import TestEvents
-from heaveto.tools.test_reports import shorten, write_report, write_stack
 
 pytestmark = pytest.mark.anyio
 on_one_back_end = pytest.mark.parametrize("anyio_backend", ["asyncio"])

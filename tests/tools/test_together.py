@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from heaveto.errors import ToolError
-from heaveto.tools import replacing
-from heaveto.tools.replacing import ChangedMeanwhile, Seen
-from heaveto.tools.together import NotChanged, PartlyChanged, Step, change_together
-from heaveto.tools.workspace import NotThere, Wanted, Workspace, hash_of
+from heaveto.tools.files import replacing
+from heaveto.tools.files.replacing import ChangedMeanwhile, Seen
+from heaveto.tools.files.together import NotChanged, PartlyChanged, Step, change_together
+from heaveto.tools.files.workspace import NotThere, Wanted, Workspace, hash_of
 
 BEFORE = {"a": b"a", "b": b"b", "d": b"d"}
 AFTER = {"a": b"A", "c": b"C", "d": b"D"}

@@ -21,10 +21,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from heaveto.errors import ToolError, ToolFatal
-from heaveto.tools import locks, replacing
-from heaveto.tools.openat import Opener, open_beneath, open_by_kernel, open_by_walk
-from heaveto.tools.replacing import ChangedMeanwhile, Seen, replace_file
-from heaveto.tools.workspace import MAX_FILE_BYTES, NotThere, Workspace, hash_of
+from heaveto.tools.files import locks, replacing
+from heaveto.tools.files.openat import Opener, open_beneath, open_by_kernel, open_by_walk
+from heaveto.tools.files.replacing import ChangedMeanwhile, Seen, replace_file
+from heaveto.tools.files.workspace import MAX_FILE_BYTES, NotThere, Workspace, hash_of
 
 SECRET = b"from outside"
 
@@ -397,7 +397,7 @@ def test_no_update_is_lost(workspace: Workspace) -> None:
 
 COUNT = """
 import sys, pathlib
-from heaveto.tools.workspace import Workspace
+from heaveto.tools.files.workspace import Workspace
 workspace = Workspace(pathlib.Path(sys.argv[1]))
 for _ in range(10):
     workspace.rewrite("count", lambda before: b"%d" % (int(before) + 1))

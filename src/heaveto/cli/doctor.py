@@ -104,7 +104,7 @@ def _offline_model() -> Iterator[Finding]:
 
 
 def _tests_here() -> Iterator[Finding]:
-    from ..tools.interpreters import find_interpreter
+    from ..tools.project_tests.interpreters import find_interpreter
 
     python = find_interpreter(Path.cwd(), os.environ.get("HEAVETO_TEST_PYTHON"))
     yield Finding("ok", "tests here", f"run_tests uses {python.path}")

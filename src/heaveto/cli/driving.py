@@ -27,7 +27,7 @@ from ..runs import Agent, Permissions, Run, Signals, read_state
 from ..runs.permissions import Mode
 from ..scopes import finish, tasks
 from ..tools import Sandbox, Tool, command_tools, file_tools, find_sandbox, run_tests_tool
-from ..tools.interpreters import is_program
+from ..tools.project_tests.interpreters import is_program
 from ..tools.sandbox import no_sandbox
 from .asking import asker, questioner
 from .options import Settings

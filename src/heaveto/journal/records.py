@@ -202,7 +202,7 @@ class ToolStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     Attributes:
         key: The idempotency key.
-        facts: What the tool's `plan` noted, for its `check`; of files that it changes, their contents (see `tools/kept.py`).
+        facts: What the tool's `plan` noted, for its `check`; of files that it changes, their contents (see `kept.py`).
         at: When, in seconds since 1970, for a key that the other side forgets; 0 where nobody noted it.
     """
 

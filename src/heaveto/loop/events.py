@@ -83,7 +83,7 @@ class Event(msgspec.Struct, frozen=True):
         """The event as plain data: type, id, run_id, at, and the body's fields; of images and files all but their bytes."""
         body = self.body
         if isinstance(body, ToolStarted) and "changes" in body.facts:
-            from ..tools.kept import without_contents
+            from ..tools.files.kept import without_contents
 
             body = msgspec.structs.replace(body, facts=without_contents(body.facts))
         if parts := getattr(body, "parts", ()):

@@ -1,6 +1,6 @@
 """What a run changed in its folder, file by file, told from its journal alone. Pure.
 
-A call's marker has notes of what it was to change (`tools/kept.py`), its result whether it did. Of a call whose outcome
+A call's marker has notes of what it was to change (`kept.py`), its result whether it did. Of a call whose outcome
 nobody knows the next change of the same file tells it; for the last one that is what the file is now.
 """
 
@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from ..journal.records import DriveStarted, Record, ToolFinished, ToolResolved, ToolStarted, UndoFinished, UndoStarted
 from ..messages import Ending
-from ..tools.kept import Change, contents_of, read_changes
+from ..tools.files.kept import Change, contents_of, read_changes
 
 __all__ = ["FileChange", "RunChanges", "changes_of", "diff_lines"]
 

@@ -18,7 +18,7 @@ from ..journal.seals import decode_entries, last_seal, seal
 from ..journal.state import RunState, fold
 from ..loop.log import summarize
 from ..scopes import call_in_thread, finish, wall_time
-from ..tools.workspace import PartlyChanged, Wanted, Workspace, hash_of
+from ..tools.files.workspace import PartlyChanged, Wanted, Workspace, hash_of
 from .changes import FileChange, RunChanges, changes_of
 from .opening import take
 

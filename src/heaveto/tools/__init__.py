@@ -16,8 +16,8 @@ from .results import WithMedia
 
 if TYPE_CHECKING:
     from .commands import command_tools, run_command_tool
-    from .files import file_tools
-    from .run_tests import run_tests_tool
+    from .files.file_tools import file_tools
+    from .project_tests.run_tests import run_tests_tool
     from .sandbox import Sandbox, find_sandbox
 
 __all__ = [
@@ -49,10 +49,10 @@ __all__ = [
 _LAZY = {
     "Sandbox": "sandbox",
     "command_tools": "commands",
-    "file_tools": "files",
+    "file_tools": "files.file_tools",
     "find_sandbox": "sandbox",
     "run_command_tool": "commands",
-    "run_tests_tool": "run_tests",
+    "run_tests_tool": "project_tests.run_tests",
 }
 
 

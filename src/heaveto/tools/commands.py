@@ -16,14 +16,14 @@ from ..causes import Cancelled, Stop, ToolTimeout, in_seconds
 from ..errors import ToolError
 from ..scopes import Scope, current_cause
 from .decorator import tool
-from .interpreters import find_interpreter
 from .processes import ProcessResult, child_environment, run_process
 from .processes.output import BoundedOutput
 from .processes.terminal import terminal_text
+from .project_tests.interpreters import find_interpreter
+from .project_tests.reports import end_text
 from .protocol import Call, Tool
 from .results import cut_middle
 from .sandbox import Sandbox, no_sandbox
-from .test_reports import end_text
 
 __all__ = ["command_tools", "run_command_tool"]
 

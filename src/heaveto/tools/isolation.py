@@ -20,10 +20,10 @@ from typing import Any, Literal
 from ..errors import ConfigError, OutcomeUnknown, ToolCrashed, ToolError, ToolFatal
 from .isolated_worker import MAIN
 from .processes import ProcessResult, child_environment, run_process
+from .project_tests.reports import end_text
 from .protocol import Call, Effect
 from .results import cut_middle
 from .sandbox import no_sandbox
-from .test_reports import end_text
 
 __all__ = ["check_importable", "run_isolated"]
 

@@ -14,17 +14,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
-from ..causes import TestsTimedOut, in_seconds
-from ..errors import ConfigError, ToolError
-from ..scopes import time_left
-from .command_tests import INNER_SHARE, CommandTests
-from .decorator import tool
+from ...causes import TestsTimedOut, in_seconds
+from ...errors import ConfigError, ToolError
+from ...scopes import time_left
+from ..decorator import tool
+from ..processes import ProcessResult, child_environment, run_process
+from ..protocol import Call, Tool
+from ..sandbox import Sandbox, no_sandbox
+from .any_command import INNER_SHARE, CommandTests
+from .events import TestEvents
 from .interpreters import find_interpreter
-from .processes import ProcessResult, child_environment, run_process
-from .protocol import Call, Tool
-from .sandbox import Sandbox, no_sandbox
-from .test_events import TestEvents
-from .test_reports import (
+from .reports import (
     MAX_CHARS,
     Progress,
     count_line,
@@ -38,7 +38,7 @@ from .test_reports import (
 
 __all__ = ["run_tests_tool"]
 
-SCRIPT = Path(__file__).with_name("project_tests.py")
+SCRIPT = Path(__file__).with_name("inside.py")
 ENDING_SECONDS = 3.0  # ending processes takes that long at most, so the tool's limit as the loop knows it is later
 MAX_OUTPUT_BYTES = 200_000  # of what the tests print, and of the events: these are read as they come
 

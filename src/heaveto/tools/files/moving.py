@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import ToolError
-from .decorator import tool
+from ...errors import ToolError
+from ..decorator import tool
+from ..protocol import Call, Check, Facts
+from ..surrogates import one_line
 from .kept import note_change, note_move
-from .protocol import Call, Check, Facts
-from .surrogates import one_line
 from .workspace import NotThere, Workspace, hash_of
 
 __all__ = ["delete_file", "move_file"]

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from .cargo_output import read_cargo
-from .go_output import read_go
-from .node_output import read_jest, read_node_spec, read_tap, read_vitest
-from .told_tests import ToldTests, blocks_after, without_colours
+from .cargo import read_cargo
+from .go import read_go
+from .node import read_jest, read_node_spec, read_tap, read_vitest
+from .told import ToldTests, blocks_after, without_colours
 
 __all__ = ["recognize"]
 

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from .processes import ProcessResult
-from .results import cut_middle
+from ..processes import ProcessResult
+from ..results import cut_middle
 
 __all__ = [
     "GAP_CHARS",

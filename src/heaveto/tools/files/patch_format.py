@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from ..errors import ToolError
+from ...errors import ToolError
 
 __all__ = ["FilePatch", "Hunk", "parse_patch"]
 

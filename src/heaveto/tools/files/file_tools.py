@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..errors import ToolError
-from ..scopes import check_stop
-from .decorator import tool
+from ...errors import ToolError
+from ...scopes import check_stop
+from ..decorator import tool
+from ..protocol import Call, Check, Facts, Tool
+from ..surrogates import one_line, replace_surrogates
 from .edits import decode_text, describe_binary, replace_once, split_lines
 from .kept import note_change
 from .moving import delete_file, move_file
 from .patching import apply_patch
-from .protocol import Call, Check, Facts, Tool
 from .replacing import Seen
 from .searching import MAX_LINE_CHARS, Searcher, open_searcher
-from .surrogates import one_line, replace_surrogates
 from .tree import pointing_to_files, walk_files
 from .workspace import NotThere, Parts, Workspace, hash_of
 

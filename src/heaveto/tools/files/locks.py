@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..scopes import check_stop
+from ...scopes import check_stop
 
 __all__ = ["lock_file_path", "locked", "wait_for_lock"]
 

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ..errors import ToolError
+from ...errors import ToolError
 from .patch_format import Hunk
 
 __all__ = ["apply_hunks"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from .told_tests import ToldTests, blocks_after
+from .told import ToldTests, blocks_after
 
 __all__ = ["read_jest", "read_node_spec", "read_tap", "read_vitest"]
 

@@ -9,7 +9,7 @@ import difflib
 import re
 from typing import NamedTuple
 
-from ..errors import ToolError
+from ...errors import ToolError
 
 __all__ = ["Edit", "decode_text", "describe_binary", "replace_once", "split_lines"]
 

@@ -9,17 +9,17 @@ import shlex
 from pathlib import Path
 from typing import Literal
 
-from ..causes import TestsTimedOut, in_seconds
-from ..errors import ToolError
-from ..scopes import current_cause, time_left
+from ...causes import TestsTimedOut, in_seconds
+from ...errors import ToolError
+from ...scopes import current_cause, time_left
+from ..processes import ProcessResult, child_environment, run_process
+from ..processes.output import BoundedOutput
+from ..protocol import Call
+from ..results import cut_middle
+from ..sandbox import Sandbox
 from .interpreters import find_interpreter
-from .processes import ProcessResult, child_environment, run_process
-from .processes.output import BoundedOutput
-from .protocol import Call
-from .results import cut_middle
-from .sandbox import Sandbox
-from .test_output import recognize
-from .test_reports import (
+from .output import recognize
+from .reports import (
     GAP_CHARS,
     MAX_CHARS,
     Progress,
@@ -30,7 +30,7 @@ from .test_reports import (
     scratch_folder,
     write_report,
 )
-from .told_tests import ToldTests, without_colours
+from .told import ToldTests, without_colours
 
 __all__ = ["INNER_SHARE", "CommandTests"]
 

@@ -1,4 +1,4 @@
-"""A script for the interpreter of somebody's project: `python project_tests.py UNTIL SCRATCH ONLY` in its folder.
+"""A script for the interpreter of somebody's project: `python inside.py UNTIL SCRATCH ONLY` in its folder.
 
 - It runs the tests with pytest where this interpreter has it, else with unittest, and tells what happens on what was its
   standard output, one JSON object a line. What the tests themselves print goes to standard error.

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import ToolError
-from ..scopes import check_stop
+from ...errors import ToolError
+from ...scopes import check_stop
 from .replacing import TEMP_PREFIX
 from .workspace import Entry, NotThere, Parts, Workspace
 

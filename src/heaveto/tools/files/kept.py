@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from .protocol import Facts
+from ..protocol import Facts
 from .replacing import Seen
 from .workspace import hash_of
 

@@ -18,8 +18,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
 
-from ..errors import ToolError, ToolFatal
-from ..scopes import check_stop
+from ...errors import ToolError, ToolFatal
+from ...scopes import check_stop
 from .locks import locked
 from .openat import Opener, open_beneath
 from .replacing import ChangedMeanwhile, Seen, move_file, remove_file, replace_file

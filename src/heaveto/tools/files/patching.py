@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from ..errors import OutcomeUnknown, ToolError
-from .decorator import tool
+from ...errors import OutcomeUnknown, ToolError
+from ..decorator import tool
+from ..protocol import Call, Check, Facts
+from ..surrogates import one_line, replace_surrogates
 from .edits import decode_text
 from .hunks import apply_hunks
 from .kept import Change, contents_of, note_change, read_changes
 from .patch_format import FilePatch, parse_patch
-from .protocol import Call, Check, Facts
 from .replacing import Seen
-from .surrogates import one_line, replace_surrogates
 from .tree import pointing_to_files
 from .workspace import NotThere, PartlyChanged, Wanted, Workspace
 

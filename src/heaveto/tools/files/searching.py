@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
-from ..errors import ToolError
-from ..scopes import check_stop
+from ...errors import ToolError
+from ...scopes import check_stop
 
 __all__ = ["MAX_LINE_CHARS", "PatternTooSlow", "Searcher", "open_searcher"]
 

@@ -1,4 +1,4 @@
-"""What `project_tests.py` tells, taken in piece by piece. Pure: bytes in, state out."""
+"""What `inside.py` tells, taken in piece by piece. Pure: bytes in, state out."""
 
 from __future__ import annotations
 
