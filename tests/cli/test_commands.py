@@ -10,9 +10,18 @@ from typing import Any
 import pytest
 
 from heaveto.cli.texts import call_line, clip, closing_lines, cost_text, event_line, printable, result_line, seconds_text
-from heaveto.cli.transcript import record_lines
-from heaveto.journal.records import AnswerRejected, LimitNear, LimitsChanged, RunFinished, RunStarted, ToolFinished
-from heaveto.messages import Limits, Sampling, Spend
+from heaveto.cli.transcript import record_lines, waiting_lines
+from heaveto.errors import ApprovalNeeded
+from heaveto.journal.records import (
+    AnswerRejected,
+    LimitNear,
+    LimitsChanged,
+    Replied,
+    RunFinished,
+    RunStarted,
+    ToolFinished,
+)
+from heaveto.messages import AssistantMessage, Limits, Sampling, Spend, ToolCall, Usage
 
 
 def test_a_run_in_text_mode(heaveto: Any, project: Path) -> None:
@@ -192,6 +201,22 @@ def test_a_runs_story_begins_with_what_was_asked_of_the_model() -> None:
         "task: go",
     ]
     assert [*record_lines(RunStarted(run_id="r", task="go"))][1:] == ["task: go"]
+
+
+def test_who_is_to_allow_a_call_sees_all_of_it() -> None:
+    """A line that is cut would show the harmless beginning of a command alone."""
+    arguments = json.dumps({"command": f"make{' ' * 300}; rm -r .\x1b[1A", "cwd": "a\nb"})
+    call = ToolCall("c1", "run_command", arguments)
+    needed = ApprovalNeeded("run_command", "c1")
+    records = [
+        RunStarted(run_id="r", task="go"),
+        Replied(turn=1, message=AssistantMessage("", (call,)), finish="tool_calls", usage=Usage()),
+        RunFinished(outcome="waiting", why=str(needed), cause={"code": needed.code, "text": str(needed)}),
+    ]
+    assert [*waiting_lines("r", records)] == [
+        f"it waits to run run_command {arguments}",
+        f"to allow run_command: heaveto approve r c1 --expect {call.identity[:12]} --resume",
+    ]
 
 
 def test_an_answer_that_was_not_taken_is_told_in_a_line() -> None:

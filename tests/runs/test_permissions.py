@@ -186,7 +186,7 @@ async def test_the_word_may_be_bound_to_the_call_that_was_seen() -> None:
     store = MemoryStore()
     call_id = await waits(store)
     seen = ToolCall("other", "run_command", '{"command":"make"}').identity
-    for wrong in (ToolCall("c", "run_command", '{"command": "make all"}').identity, seen[:7], f"{seen}0"):
+    for wrong in (ToolCall("c", "run_command", '{"command": "make all"}').identity, seen[:7], f"{seen}0", ""):
         with pytest.raises(ConfigError, match=r'is not .* but .*: run_command \{"command": "make"\}'):
             await approve_call(store, "r", call_id, "approved", expect=wrong)
     await approve_call(store, "r", call_id, "approved", expect=seen[:12].upper())

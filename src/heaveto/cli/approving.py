@@ -17,11 +17,9 @@ __all__ = ["approve_command", "deny_command"]
 @click.argument("run_id", metavar="RUN")
 @click.argument("call_id", metavar="CALL")
 @click.option("--arguments", metavar="JSON", help="Run it with these arguments instead.")
-@click.option(
-    "--expect", metavar="HASH", default="", help="Refuse unless this is the call's hash (a beginning of it), as you saw it."
-)
+@click.option("--expect", metavar="HASH", help="Refuse unless this is the call's hash (a beginning of it), as you saw it.")
 @click.option("--resume", is_flag=True, help="Get the run under way again at once.")
-def approve_command(run_id: str, call_id: str, arguments: str | None, expect: str, resume: bool) -> int:
+def approve_command(run_id: str, call_id: str, arguments: str | None, expect: str | None, resume: bool) -> int:
     """Allow a call that waits for it, with exactly the arguments that it has. It runs when the run is resumed."""
     return _say(run_id, call_id, "approved", resume, arguments=arguments, expect=expect)
 

@@ -89,13 +89,14 @@ def _by(who: str) -> str:
 
 
 def waiting_lines(run_id: str, records: Sequence[Record]) -> Iterator[str]:
-    """How to allow the call that a run waits for: exactly the one that is shown here."""
+    """How to allow the call that a run waits for: exactly the one that is shown here, with all of its arguments."""
     last = records[-1] if records else None
     if not isinstance(last, RunFinished) or last.cause is None or last.cause.get("code") != ApprovalNeeded.code:
         return
     for entry in fold(records).asked():
         if f"({entry.call.id})" in last.cause["text"]:
             approving = f"heaveto approve {run_id} {entry.call.id} --expect {entry.identity[:HASH_CHARS]} --resume"
+            yield f"it waits to run {printable(entry.call.name)} {printable(entry.call.arguments)}"
             yield f"to allow {printable(entry.call.name)}: {approving}"
 
 

@@ -25,7 +25,7 @@ async def approve_call(
     why: str = "",
     arguments: str | None = None,
     who: str = "",
-    expect: str = "",
+    expect: str | None = None,
 ) -> tuple[str, CallEntry]:
     """Allow or refuse a call of a run that nobody drives; returns the run's whole name and the call as it will run.
 
@@ -37,6 +37,7 @@ async def approve_call(
         arguments: Other arguments to run it with, as a JSON object.
         who: The person.
         expect: The identity of the call that the person saw (`CallEntry.identity`), or the beginning of it: eight or more.
+            One that is empty is no such beginning, and refused.
 
     Raises:
         RunNotFound, RunTaken: It cannot be taken up.
@@ -50,7 +51,7 @@ async def approve_call(
     def decide(state: RunState) -> ToolApproved:
         entry = _waiting(state, call_id)
         seen.append(entry)
-        if expect:
+        if expect is not None:
             _check_expected(entry, expect)
         return ToolApproved(
             call_id=entry.call.id,
@@ -78,8 +79,9 @@ def _waiting(state: RunState, call_id: str) -> CallEntry:
 
 def _check_expected(entry: CallEntry, expect: str) -> None:
     if len(expect) < LEAST_EXPECTED or not entry.identity.startswith(expect.lower()):
+        seen, there = expect or "an empty hash", f"{entry.identity[:16]}: {entry.call.name} {entry.call.arguments}"
         raise ConfigError(
-            f"call {entry.call.id} is not {expect} but {entry.identity[:16]}: {entry.call.name} {entry.call.arguments}",
+            f"call {entry.call.id} is not {seen} but {there}",
             f"look at it again, and expect that; at least {LEAST_EXPECTED} characters of it",
         )
 
