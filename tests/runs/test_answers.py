@@ -395,7 +395,6 @@ async def test_a_stopped_run_has_no_output() -> None:
         ({"output": None, "sampling": Sampling(tool_choice="required")}, "leaves the model no way to answer"),
         ({"output": Output(Weather, native=True), "sampling": Sampling(tool_choice="required")}, "no way to answer"),
     ],
-    ids=str,
 )
 async def test_what_could_not_end_well_is_refused_at_once(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
