@@ -154,6 +154,22 @@ async def test_the_model_reads_exactly_a_tool_errors_text(drive: Any) -> None:
     assert driven.outcome.kind == "answered"
 
 
+async def test_a_tool_whose_error_has_no_text_does_not_end_the_run(drive: Any) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise KeyError("message")
+
+    @tool
+    async def send() -> str:
+        """Send."""
+        raise Mute
+
+    driven = await drive(calls(("send", {})), "I see", tools=[send])
+    text = "send failed with an internal error (Mute: (its text cannot be read: KeyError)); try another way, or report it"
+    assert [(each.ending, each.content) for each in driven.answers] == [("crashed", text)]
+    assert driven.outcome.kind == "answered"
+
+
 async def test_a_crash_is_told_to_the_model_and_its_traceback_to_people(drive: Any) -> None:
     @tool(effect="read")
     async def divide(by: int) -> float:

@@ -52,6 +52,15 @@ async def test_a_result_comes_back_and_context_values_went_there() -> None:
     assert await call_in_thread(lambda a, b: (name.get(), a + b), 1, 2) == ("ada", 3)
 
 
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+async def test_a_thread_may_run_a_loop_of_its_own(backend: str) -> None:
+    async def add(a: int, b: int) -> int:
+        await anyio.sleep(0)
+        return a + b
+
+    assert await call_in_thread(partial(anyio.run, add, 1, 2, backend=backend)) == 3
+
+
 async def test_an_error_comes_back_with_the_frames_of_the_thread() -> None:
     def fail() -> None:
         raise ValueError("boom")

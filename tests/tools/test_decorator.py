@@ -247,6 +247,15 @@ class Opaque:
         return "<opaque>"
 
 
+class Unprintable:
+    def __repr__(self) -> str:
+        raise KeyError("name")
+
+
+class Colour(str, Enum):  # noqa: UP042
+    RED = "red"
+
+
 LOOP: list[Any] = []
 LOOP.append(LOOP)
 
@@ -267,6 +276,10 @@ LOOP.append(LOOP)
         ({(1, 2): 3}, '{"(1, 2)":3}'),
         (LOOP, "[[...]]"),
         ("half \ud83d", "half \ufffd"),
+        (Colour.RED, "red"),
+        (Unprintable(), "done, with a value that has no text: Unprintable"),
+        ([Unprintable()], "done, with a value that has no text: list"),
+        ([10**5000], "done, with a value that has no text: list"),
         (["\ud83d"], "['\\ud83d']"),
     ],
 )

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import anyio
 
-from ..causes import Stop, ToolTimeout
+from ..causes import Stop, ToolTimeout, text_of
 from ..errors import OutcomeUnknown
 from ..journal.state import CallEntry
 from ..scopes import current_cause, deadline, wall_time
@@ -147,7 +147,7 @@ async def _within_limit(
     except Exception as error:  # boundary: a look that went wrong is no answer
         if isinstance(error, Stop) and current_cause() is not None:
             raise
-        case.seen = f"the {what} went wrong: {error}"
+        case.seen = f"the {what} went wrong: {text_of(error)}"
     return None
 
 

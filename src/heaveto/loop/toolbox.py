@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..causes import DeadlinePassed, to_data
+from ..causes import DeadlinePassed, text_of, to_data
 from ..errors import ConfigError, Denied, NotEnoughTime, OutcomeUnknown, ToolCrashed, ToolError, ToolFatal, UnknownTool
 from ..journal.records import ToolFinished
 from ..messages import Ending, ToolCall
@@ -132,4 +132,4 @@ def _ending_of(call: ToolCall, effect: Effect, error: Exception) -> tuple[Ending
         case DeadlinePassed():
             return "timed_out", f"{call.name}: {error}"
         case _:
-            return "crashed", ToolCrashed(call.name, type(error).__name__, str(error)).for_model
+            return "crashed", ToolCrashed(call.name, type(error).__name__, text_of(error)).for_model

@@ -8,6 +8,7 @@ is the one exception to "nothing is left running" and therefore counted.
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
@@ -101,6 +102,7 @@ async def call_in_thread(fn: Callable[[*Args], T], *args: *Args, moment: float =
         raise TypeError(f"{fn.__name__} is async and runs in the loop; a thread is for sync code")
     handoff: Handoff[T] = Handoff()
     context = copy_context()
+    context.run(_leave_the_loop)
 
     def work() -> None:
         try:
@@ -125,6 +127,12 @@ async def call_in_thread(fn: Callable[[*Args], T], *args: *Args, moment: float =
         elif current_cause() is not None and not handoff.stopped:  # without a cause it is native, and does not come again
             return handoff.result()
         raise
+
+
+def _leave_the_loop() -> None:
+    """No loop runs in the thread, so it may run one of its own; AnyIO's and Trio's own threads see the same."""
+    if (sniffio := sys.modules.get("sniffio")) is not None:  # where it is installed AnyIO asks it
+        sniffio.current_async_library_cvar.set(None)
 
 
 async def _delivered() -> None:

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
-from ..causes import Stop
+from ..causes import Stop, text_of
 from ..errors import BadAnswer, ConfigError, ToolError, ToolFatal
 from .arguments import explain
 from .decorator import check_tool_name
@@ -102,7 +102,7 @@ class AnswerForm(Generic[T]):
             raise BadAnswer(str(error), self.shape, self.tool) from error
         except Exception as error:  # boundary: a bug in a validator of the program's is no fault of the model
             what = self.tool or "the answer"
-            raise ToolFatal(what, f"the check of the answer failed ({type(error).__name__}: {error})") from error
+            raise ToolFatal(what, f"the check of the answer failed ({type(error).__name__}: {text_of(error)})") from error
 
 
 class Misfit(ValueError):

@@ -39,7 +39,8 @@ def to_text(value: Any, max_chars: int = MAX_CHARS) -> str:
         return WithMedia(
             *(cut_middle(replace_surrogates(each), max_chars) if isinstance(each, str) else each for each in parts)
         )
-    return cut_middle(replace_surrogates(value if isinstance(value, str) else _to_json(value)), max_chars)
+    text = str.__str__(value) if isinstance(value, str) else _to_json(value)  # of an enum that is a string its value
+    return cut_middle(replace_surrogates(text), max_chars)
 
 
 def cut_middle(text: str, max_chars: int = MAX_CHARS) -> str:
@@ -68,9 +69,15 @@ def _to_json(value: Any) -> str:
 
     try:
         return msgspec.json.encode(value, enc_hook=_to_plain).decode()
-    except (TypeError, ValueError, RecursionError):
-        # The call has taken effect: a value that JSON cannot hold must not make a failure of it.
+    except Exception:  # boundary: the call has taken effect, and a value that JSON cannot hold makes no failure of it
+        return _repr(value)
+
+
+def _repr(value: Any) -> str:
+    try:
         return repr(value)
+    except Exception:  # boundary: somebody's __repr__, an endless depth, a number of too many digits
+        return f"done, with a value that has no text: {type(value).__name__}"
 
 
 def _to_plain(value: Any) -> Any:
