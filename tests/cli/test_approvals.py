@@ -24,6 +24,9 @@ def test_without_a_terminal_a_run_that_must_ask_waits_at_once(heaveto: Any, proj
     approved = heaveto("approve", run_id, call_id, "--expect", seen)
     assert (approved.status, approved.out.splitlines()) == (0, ["approved: run_tests", f"resume: heaveto resume {run_id}"])
 
+    why = heaveto("why", run_id).out
+    assert f"\n  since then: a person has answered; resume: heaveto resume {run_id}\n" in why
+
     second = heaveto("resume", run_id, "--json")
     assert second.status == 4
     assert next(event["ending"] for event in second.events if event["type"] == "tool.finished") == "ok"

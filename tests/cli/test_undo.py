@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,10 @@ def test_a_run_is_shown_as_a_diff_and_undone_once(heaveto: Any, project: Path) -
     undone = heaveto("undo", run_id)
     assert (undone.status, undone.out) == (0, f"undone: 1 file in {project}\n  calc.py: as it was\n")
     assert (project / "calc.py").read_bytes() == before
+    why = heaveto("why", run_id).out
+    assert why.startswith("answered after ")
+    assert f"\n  since then: what it changed was undone; show: heaveto show {run_id}\n" in why
+    assert json.loads(heaveto("why", run_id, "--json").out)["outcome"] == "answered"
     again = heaveto("undo", run_id)
     assert again.status == 0
     assert again.out.startswith(f"run {run_id} was undone already, ")

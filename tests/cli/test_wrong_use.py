@@ -41,6 +41,8 @@ CASES = {
     "keeping nothing of what is kept": Wrong(("resume", "--ephemeral"), "No such option"),
     "no folder": Wrong(("run", "-m", "offline", "-C", "not/here", "fix it"), 'the folder "not/here" does not exist'),
     "a file as folder": Wrong(("run", "-m", "offline", "-C", "README", "fix it"), 'the folder "README" is not a folder'),
+    "an unset folder": Wrong(("run", "-m", "offline", "-C", "", "fix it"), 'it is empty; name a folder'),
+    "an unset store": Wrong(("runs", "--store", ""), "it is empty; name a file"),
     "empty task": Wrong(("run", "-m", "offline", "  "), "the task is empty"),
     "unknown flag": Wrong(("run", "-m", "offline", "--max-trns", "3", "fix it"), "No such option"),
     "bad dollars": Wrong(("run", "-m", "offline", "--max-usd", "much", "x"), 'usd must be dollars like 0.50, not "much"'),

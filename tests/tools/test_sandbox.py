@@ -64,6 +64,14 @@ async def test_inside_can_be_written_and_outside_cannot(box: Any, workspace: Pat
     assert "exit status 0" not in await run(box, workspace, "touch /usr/bin/heaveto-was-here")
 
 
+async def test_the_sandboxs_own_process_is_not_left_behind_by_a_command(box: Any, workspace: Path) -> None:
+    for _ in range(10):
+        assert "left behind" not in await run(box, workspace, "true")
+    assert (
+        "left behind ended with it" in await run(box, workspace, "sleep 60 > /dev/null 2>&1 & true") or box.name == "bwrap"
+    )
+
+
 async def test_there_is_no_network(box: Any, workspace: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]

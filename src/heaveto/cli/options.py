@@ -126,6 +126,15 @@ class _File(click.Path):
         return os.path.abspath(str(super().convert(value, param, ctx)))
 
 
+class _Folder(click.Path):
+    """A folder by its name. An empty one is a variable that was not set, and not the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail('it is empty; name a folder, "." for the current one', param, ctx)
+        return super().convert(value, param, ctx)
+
+
 _MODES = click.Choice(["ask", "accept-edits", "auto", "deny"])
 _SANDBOXES = click.Choice(["auto", "require", "off"])
 _POSITIVE = _Seconds(min=0, min_open=True)
@@ -134,13 +143,13 @@ _FORMATS = click.Choice(["text", "json", "stream-json"])
 
 _NEW_RUN_OPTIONS = [
     click.option("-m", "--model", metavar="PROVIDER:NAME", help="The model, or `offline` for the repair engine."),
-    click.option("-C", "--folder", metavar="DIR", type=click.Path(), help="The working folder; the current one by default."),
+    click.option("-C", "--folder", metavar="DIR", type=_Folder(), help="The working folder; the current one by default."),
     click.option("--max-turns", type=click.IntRange(min=0), help="Model calls; 100 by default."),
     click.option("--ephemeral", is_flag=True, default=None, help="Keep nothing: no journal, no resume."),
 ]
 _OLD_RUN_OPTIONS = [
     click.option("-m", "--model", metavar="PROVIDER:NAME", help="Another model than the run had."),
-    click.option("-C", "--folder", metavar="DIR", type=click.Path(), help="Another working folder than the run had."),
+    click.option("-C", "--folder", metavar="DIR", type=_Folder(), help="Another working folder than the run had."),
     click.option("--max-turns", type=click.IntRange(min=0), help="Model calls, those before included."),
 ]
 _RUN_OPTIONS = [

@@ -135,25 +135,44 @@ async def _read(store: Any, run_id: str) -> tuple[str, list[Any]]:
 @click.option("--json", "as_json", is_flag=True, help="As JSON, with the chain of causes.")
 def why_command(run_id: str, as_json: bool) -> None:
     """Tell why a run ended. RUN is its name or the beginning of it; by default the last one."""
-    from ..journal.records import RunFinished
+    from ..journal.records import DriveStarted, RunFinished
     from ..journal.seals import decode_entries
     from .texts import closing_lines
 
     run_id, entries = reading(lambda store: _read(store, run_id))
     records = list(decode_entries(run_id, entries))
-    finished = records[-1]
+    ends = [at for at, record in enumerate(records) if isinstance(record, (RunFinished, DriveStarted))]
+    finished = records[ends[-1]] if ends else None  # what a person said since, an undo included, is no new end
     if not isinstance(finished, RunFinished):
         text = "it has no end in the journal: it is under way, or its process was killed"
         click.echo(json.dumps({"run_id": run_id, "why": text}) if as_json else f"{run_id}: {text}")
         click.echo(f"  resume: heaveto resume {run_id}", err=as_json)
         return
-    told = _look_back(finished, records[:-1], entries[-1].at)
+    told = _look_back(finished, records[: ends[-1]], entries[ends[-1]].at)
     if as_json:
         data = {"run_id": run_id, "outcome": finished.outcome, "why": finished.why, "cause": finished.cause, **told}
         click.echo(json.dumps(data))
         return
-    for line in (*closing_lines(finished, run_id), *_told_lines(told)):
+    *lines, next_step = closing_lines(finished, run_id)
+    for line in (*lines, *_since(records[ends[-1] + 1 :], run_id, next_step), *_told_lines(told)):
         click.echo(line)
+
+
+def _since(after: Sequence[Record], run_id: str, next_step: str) -> Iterator[str]:
+    """What a person said since the run ended, and the step that is next then."""
+    from ..journal.records import UndoFinished, UndoStarted
+
+    match [each for each in after if not (isinstance(each, UndoFinished) and each.problem)]:
+        case []:
+            yield next_step
+        case [*_, UndoFinished()]:
+            yield f"  since then: what it changed was undone; show: heaveto show {run_id}"
+        case [*_, UndoStarted()] if isinstance(after[-1], UndoStarted):
+            yield f"  since then: an undo was cut off; finish it: heaveto undo {run_id}"
+        case [UndoStarted()]:
+            yield next_step
+        case _:
+            yield f"  since then: a person has answered; resume: heaveto resume {run_id}"
 
 
 def _look_back(finished: RunFinished, before: Sequence[Record], at: float) -> dict[str, Any]:

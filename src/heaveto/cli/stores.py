@@ -38,5 +38,7 @@ def chosen_store() -> SqliteStore | PostgresStore:
 
 
 def _choose(context: click.Context, _option: click.Parameter, place: str | None) -> None:
+    if place == "":
+        raise click.BadParameter("it is empty; name a file or postgresql://user@host/database")
     if place:
         context.meta[_META] = place

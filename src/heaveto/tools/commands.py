@@ -217,7 +217,11 @@ async def _in_sandbox(job: _Job, output: Output, seconds: float, late: Stop | No
 
 
 def _ending(result: ProcessResult) -> str:
-    left = f"; {result.leftovers} processes that it left behind were ended" if result.leftovers else ""
+    left = ""
+    if result.leftovers:
+        left = (
+            f"; {result.leftovers} {'process' if result.leftovers == 1 else 'processes'} that it left behind ended with it"
+        )
     return f"{end_text(result)} after {in_seconds(round(result.seconds, 1))}{left}"
 
 

@@ -84,7 +84,7 @@ class Command:
 
     def let_go(self) -> None:
         """The command has ended by itself: end what it left behind."""
-        self.leftovers = len(self.descendants())
+        self.leftovers = sum(not is_sandbox(pid) for pid in self.descendants())
         self.terminate()
 
     def kill(self) -> int:
@@ -110,6 +110,15 @@ def send(pid: int, number: int) -> None:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         pass
+
+
+def is_sandbox(pid: int) -> bool:
+    """Whether a process is bubblewrap's own inside, which ends a moment after the command that it kept."""
+    try:
+        with open(f"/proc/{pid}/comm", "rb") as file:
+            return file.read() == b"bwrap\n"
+    except OSError:  # it is gone already, or there is no /proc
+        return LINUX
 
 
 def group_exists(pid: int) -> bool:
