@@ -324,6 +324,19 @@ async def test_a_bug_in_a_validator_of_the_programs_is_not_blamed_on_the_model()
         assert mended.output == Mended(city="nowhere", degrees=20), "the same answer, once the program is mended"
 
 
+async def test_a_stop_that_a_validator_made_up_stops_nothing_and_is_a_bug() -> None:
+    class Stopping(BaseModel):
+        city: str
+
+        @field_validator("city")
+        @classmethod
+        def check(cls, city: str) -> str:
+            raise Cancelled("by nobody")
+
+    with pytest.raises(ToolFatal, match=r"the check of the answer failed \(Cancelled: cancelled: by nobody\)"):
+        await agent_of(given({"city": "Porto"}), output=Stopping).run("go")
+
+
 # --- the journal ----------------------------------------------------------------------------------------------------
 
 

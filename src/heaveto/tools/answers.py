@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from ..causes import Stop, text_of
 from ..errors import BadAnswer, ConfigError, ToolError, ToolFatal
+from ..scopes import current_cause
 from .arguments import explain
 from .decorator import check_tool_name
 from .json_text import NotArguments, decode_arguments
@@ -96,11 +97,11 @@ class AnswerForm(Generic[T]):
         """The answer from JSON text. Errors as in `read`."""
         try:
             return self._read(decode_arguments(text, "the answer"))
-        except Stop:
-            raise
         except (NotArguments, Misfit, ToolError) as error:  # a ToolError is a validator's own words for the model
             raise BadAnswer(str(error), self.shape, self.tool) from error
         except Exception as error:  # boundary: a bug in a validator of the program's is no fault of the model
+            if isinstance(error, Stop) and current_cause() is not None:  # a stop that it looked for; else it made one up
+                raise
             what = self.tool or "the answer"
             raise ToolFatal(what, f"the check of the answer failed ({type(error).__name__}: {text_of(error)})") from error
 
