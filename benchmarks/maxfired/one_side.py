@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from points import Outside
+from crash_points import Outside
 
 __all__ = ["SIDES", "Ended"]
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import anyio
-from points import Outside
+from crash_points import Outside
 
 from heaveto.errors import RunNotFound
 from heaveto.journal import SqliteStore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from points import Outside
+from crash_points import Outside
 
 __all__ = ["live"]
 

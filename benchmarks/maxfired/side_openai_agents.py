@@ -13,8 +13,8 @@ from agents import Agent, Runner, RunState, SQLiteSession, function_tool, set_tr
 from agents.items import ModelResponse
 from agents.models.interface import Model
 from agents.usage import Usage
+from crash_points import Outside
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
-from points import Outside
 
 __all__ = ["live"]
 

@@ -93,7 +93,7 @@ def test_an_async_test_that_would_run_in_real_time_is_refused_before_it_begins(t
     wrong = {"without_the_back_end", "without_the_mark", "under_another", "with_hypothesis"}
     assert {name for name in MODULES if f"ERROR {name}.py" in output} == wrong, output
     words = "names fake_clock and would run in real time: mark it with pytest.mark.anyio, and let the fixture anyio_backend"
-    assert output.count(words) == 10
+    assert output.count(words) >= 10, "once for each, and where CI is set in full in the summary too"
 
 
 def test_a_plugin_that_runs_it_elsewhere_is_named(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import signal
 import sys
 from types import FrameType
 
-__all__ = ["leave_on_signals", "open_what_is_closed"]
+__all__ = ["ignore_signals", "leave_on_signals", "open_what_is_closed"]
 
 
 def leave_on_signals() -> None:
@@ -18,6 +18,12 @@ def leave_on_signals() -> None:
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if not (signum == signal.SIGHUP and signal.getsignal(signum) is signal.SIG_IGN):
             signal.signal(signum, _leave)
+
+
+def ignore_signals() -> None:
+    """From now on they change nothing: all is said and done. Python itself would let the default action have them first."""
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_IGN)
 
 
 def open_what_is_closed() -> None:
