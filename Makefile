@@ -1,11 +1,11 @@
 # `make demo` and `make test` need nothing but a Python 3.11 or newer; everything else is installed into $(VENV).
 # PYTHON=/path/to/python3 chooses the interpreter, VENV=folder another place, ARGS="..." what the command gets, PROCESSES=n
-# how many share the tests.
+# how many share the tests (more than cores, since many tests wait for a process).
 
 VENV = .venv
 PYTHON =
 ARGS =
-PROCESSES = 2
+PROCESSES = 3
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 INSTALLED = $(VENV)/.installed

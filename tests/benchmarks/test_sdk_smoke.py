@@ -22,8 +22,12 @@ def modules() -> Iterator[dict[str, ModuleType]]:
 
 
 @pytest.mark.parametrize("name", ["chat", "messages", "chat fast", "messages fast"])
-def test_our_sides_give_every_figure_of_the_table(modules: dict[str, ModuleType], name: str) -> None:
+def test_our_sides_give_every_figure_of_the_table(
+    modules: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     """A side itself fails when a character of an answer is missing."""
+    monkeypatch.setattr(modules["sdk_sides"], "CHUNKS", 200)
+    monkeypatch.setattr(modules["sdk_sides"], "MESSAGES", 40)
     with modules["speed"].server() as url:
         figures = asyncio.run(modules["sdk_sides"]._figures(modules["sdk_sides"].SIDES[name](), url, 50))
     assert set(figures) == {goal.figure for goal in modules["sdk"].GOALS}

@@ -50,8 +50,8 @@ def test_a_case_gives_the_figures_of_each_side(
     """A case itself fails when a tool call, a request or a piece of text is missing."""
     cases = modules["cases"]
     settings = [cases.Setting(side, url, tmp_path, values) for side in sides]
-    figures = asyncio.run(cases.measure(case, settings, 2))
-    assert {side: len(found) for side, found in figures.items()} == dict.fromkeys(sides, 2)
+    figures = asyncio.run(cases.measure(case, settings, 1))
+    assert {side: len(found) for side, found in figures.items()} == dict.fromkeys(sides, 1)
     wanted = {row.figure for row in modules["speed"].ROWS if row.case == case}
     assert all(wanted <= each.keys() for found in figures.values() for each in found)
     if values.get("store") == "sqlite" and case == "growing":

@@ -170,7 +170,7 @@ def test_a_signal_at_any_moment_leaves_by_the_book(
     heaveto: Any, project: Path, process_tree: Any, until: Any, signum: int
 ) -> None:
     """Also while it loads, and after the end was told: the usual status or that of the end, and no traceback."""
-    for hundredths in range(2, 130, 16):
+    for hundredths in range(2 + signum % 3 * 10, 130, 32):  # each signal at moments of its own
         process = heaveto.start(
             "run", "-m", "offline", "-C", str(project), "--json", "--max-turns", "1", "--grace", "0", "fix it"
         )

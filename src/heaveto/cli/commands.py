@@ -78,11 +78,8 @@ def _heaveto() -> None:
 
 def run_and_leave(argv: list[str] | None = None) -> NoReturn:
     """Run the command and leave with its exit status."""
-    from .early import ignore_signals
-
     status = _status(sys.argv[1:] if argv is None else argv)
     _flush_or_forget()
-    ignore_signals()
     sys.exit(status)
 
 

@@ -5,25 +5,24 @@ Standard library only, and imported before everything else.
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
 from types import FrameType
 
-__all__ = ["ignore_signals", "leave_on_signals", "open_what_is_closed"]
+__all__ = ["leave_on_signals", "open_what_is_closed"]
 
 
 def leave_on_signals() -> None:
-    """From now on SIGINT, SIGTERM and SIGHUP leave with 128 and their number; a SIGHUP that is ignored stays so."""
+    """From now on SIGINT, SIGTERM and SIGHUP leave with 128 and their number; a SIGHUP that is ignored stays so.
+
+    At the interpreter's end, when all is said and done, they change nothing: it would let their default action have them.
+    """
+    atexit.register(_ignore_signals)
     for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if not (signum == signal.SIGHUP and signal.getsignal(signum) is signal.SIG_IGN):
             signal.signal(signum, _leave)
-
-
-def ignore_signals() -> None:
-    """From now on they change nothing: all is said and done. Python itself would let the default action have them first."""
-    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(signum, signal.SIG_IGN)
 
 
 def open_what_is_closed() -> None:
@@ -34,6 +33,11 @@ def open_what_is_closed() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)
             setattr(sys, name, os.fdopen(descriptor, "w" if descriptor else "r", closefd=False))
+
+
+def _ignore_signals() -> None:
+    for signum in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(signum, signal.SIG_IGN)
 
 
 def _leave(signum: int, _: FrameType | None) -> None:
