@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 from judge import joined
@@ -114,7 +114,9 @@ def wrong_at(point: Point, came: Came, whole: Came, *, framed: bool = False) -> 
         whole: What comes of the stream as it is.
         framed: Whether HTTP says where the body ends, so that a close before it is a broken connection.
     """
-    problem = next(problems(point, came, whole, broken=framed and point.how == "closed"), None)
+    whole_body = framed and point.how == "stalled" and point.place == len(point.reply.body)
+    judged = replace(point, how="closed") if whole_body else point  # nothing can stall behind the end that HTTP knows
+    problem = next(problems(judged, came, whole, broken=framed and point.how == "closed"), None)
     return f"{point}: {problem}: {came}" if problem else None
 
 
