@@ -87,7 +87,7 @@ faults: $(DEVELOPING)
 
 # Every public operation stopped at every await, on both back ends; HEAVETO_STOP replays one point.
 stops: $(DEVELOPING)
-	$(BIN)/python -m pytest -q -n $(PROCESSES) --stop-points 5000 $(ARGS)
+	$(BIN)/python -m pytest -q -n $(PROCESSES) --dist worksteal --stop-points 5000 $(ARGS)
 
 # Under a fake clock a loop is asyncio's own, so on uvloop the tests with the real clock are of use; eager tasks (Python 3.12)
 # are tried under both clocks.

@@ -17,6 +17,7 @@ import pytest
 from heaveto.causes import Cancelled, ConnectTimeout, ToolTimeout
 from heaveto.errors import BadArguments, OutcomeUnknown, ToolError, ToolFatal, find
 from heaveto.scopes import Scope, deadline, tasks
+from heaveto.testing.clocks import Backend
 from heaveto.testing.stops import every_await
 from heaveto.tools import Call, Tool
 from heaveto.tools.mcp import McpServers, Question, ServerConfig, StdioServer, open_servers
@@ -270,9 +271,17 @@ anyio.run(main, backend="asyncio")
     assert len(pids(tmp_path)) == 1
 
 
-def test_a_stop_anywhere_leaves_no_process(tmp_path: Path, request: pytest.FixtureRequest) -> None:
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "backend" in metafunc.fixturenames:
+        wholly = metafunc.config.getoption("--stop-points") is not None
+        metafunc.parametrize(
+            ("backend", "wholly"), [("asyncio", wholly), ("trio", wholly)] if wholly else [("asyncio", False)]
+        )
+
+
+def test_a_stop_anywhere_leaves_no_process(backend: Backend, wholly: bool, tmp_path: Path) -> None:
     """At each await of opening and closing; with `--stop-points` of a call too, and on both back ends."""
-    folder, wholly = tmp_path, request.config.getoption("--stop-points") is not None
+    folder = tmp_path
 
     async def whole() -> None:
         (folder / "log").unlink(missing_ok=True)
@@ -280,9 +289,7 @@ def test_a_stop_anywhere_leaves_no_process(tmp_path: Path, request: pytest.Fixtu
             if wholly:
                 await call(servers, "echo", text="a")
 
-    for run in every_await(
-        whole, ways=("cancel",), again_after=(), backends=("asyncio", "trio") if wholly else ("asyncio",)
-    ):
+    for run in every_await(whole, ways=("cancel",), again_after=(), backends=(backend,)):
         assert run.left_running == (), run
         assert run.error is None or isinstance(run.error, Cancelled), run
         assert not (folder / "log").exists() or living(folder) == [], run
