@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from contextvars import ContextVar
 from typing import Any
 
@@ -360,12 +360,42 @@ async def test_a_grace_is_counted_from_the_first_stop_of_its_kinds() -> None:
             assert time_left() == 30
 
 
-@pytest.mark.parametrize("arguments", [(math.nan, Shutdown), (30,), (30, ValueError), (30, Shutdown, 3)])
+@pytest.mark.parametrize("arguments", [(30,), (30, ValueError), (30, Shutdown, 3)])
 async def test_a_grace_of_nothing_is_refused(arguments: Any) -> None:
     with pytest.raises(ValueError, match=r"^a grace has seconds and kinds of stops, such as graced") as caught:
         async with graced(*arguments):
             pytest.fail("it began")
     assert str(caught.value).endswith(f"graced(30, Shutdown); got {arguments}")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "error"),
+    [
+        (math.nan, ValueError("must be a number, not NaN")),
+        ("5", TypeError("must be a number, such as 5 or 0.5, not '5'")),
+        (None, TypeError("must be a number, such as 5 or 0.5, not None")),
+    ],
+)
+async def test_no_way_out_of_a_stop_lasts_for_no_number(seconds: Any, error: Exception) -> None:
+    with pytest.raises(type(error), match=f"^the seconds of finish {error}$"):
+        await finish(seconds, pytest.fail, "it began")
+    with pytest.raises(type(error), match=f"^the seconds of a grace {error}$"):
+        async with graced(seconds, Shutdown):
+            pytest.fail("it began")
+
+
+async def test_finish_takes_an_async_function() -> None:
+    def five() -> Any:
+        return 5
+
+    class Ready:
+        def __await__(self) -> Generator[None, None, int]:
+            return 6
+            yield
+
+    with pytest.raises(TypeError, match=r"^finish takes an async function; \S+five is none: it returned 5$"):
+        await finish(5, five)
+    assert await finish(5, Ready) == 6
 
 
 async def test_nothing_is_pending_without_a_stop() -> None:

@@ -110,6 +110,8 @@ async def test_no_time_stops_at_the_first_await(seconds: float, fake_clock: Fake
 def test_a_limit_that_is_no_number_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^a scope's seconds must be a number, not NaN$"):
         deadline(math.nan)
+    with pytest.raises(TypeError, match=r"^a scope's seconds must be a number, such as 5 or 0\.5, not '5'$"):
+        deadline("5")  # type: ignore[arg-type]
 
 
 def test_a_scope_needs_a_loop() -> None:

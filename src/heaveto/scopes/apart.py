@@ -18,7 +18,7 @@ import anyio
 from ..causes import Stop, StoppedFromOutside
 from .abandoned import Unfinished, note_abandoned, unfinished, unfinished_work
 from .clock import on_trio
-from .scope import Scope, current_cause, refuse_nan
+from .scope import Scope, current_cause, refuse_no_number
 
 __all__ = ["call_in_task", "keep_for_ever"]
 
@@ -41,7 +41,7 @@ async def call_in_task(fn: Callable[[*Args], Awaitable[T]], *args: *Args, moment
     Raises:
         RuntimeError: When it was cancelled, though nobody stopped it.
     """
-    refuse_nan(moment, "the seconds of a moment")
+    refuse_no_number(moment, "the seconds of a moment")
     apart: _Apart[T] = _Apart(fn, args)
     try:
         await apart.ended.wait()

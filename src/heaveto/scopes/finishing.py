@@ -7,7 +7,7 @@ in a task of its own, which that cancellation does not reach, and the cancellati
 from __future__ import annotations
 
 import asyncio
-import math
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar, TypeVarTuple
@@ -19,7 +19,7 @@ from ..causes import SaveTimeout, Stop, StoppedFromOutside
 from .abandoned import unfinished
 from .clock import on_trio
 from .groups import unwrapped
-from .scope import Grace, Scope, _current, grace_end
+from .scope import Grace, Scope, _current, grace_end, refuse_no_number
 
 __all__ = ["finish", "graced"]
 
@@ -36,11 +36,14 @@ async def finish(seconds: float, fn: Callable[[*Args], Awaitable[T]], *args: *Ar
 
     Raises:
         SaveTimeout: (or `cause`) when the work took longer.
+        TypeError: `seconds` is no number, or `fn` no async function.
+        ValueError: `seconds` is NaN.
     """
+    refuse_no_number(seconds, "the seconds of finish")
 
     async def work() -> T:
         with Scope(seconds, cause or SaveTimeout(seconds), shield=True):
-            return await fn(*args)
+            return await _awaitable(fn, *args)
         raise AssertionError("a scope that is not quiet raises")
 
     with unfinished():
@@ -48,6 +51,15 @@ async def finish(seconds: float, fn: Callable[[*Args], Awaitable[T]], *args: *Ar
             return await work()
         own = asyncio.ensure_future(work())  # heaveto: allow raw-tasks native cancellations do not reach it
         return await _despite_native_cancellation(own)
+
+
+def _awaitable(fn: Callable[[*Args], Awaitable[T]], *args: *Args) -> Awaitable[T]:
+    """Raises: TypeError: `fn(*args)` gives nothing to wait for."""
+    work: object = fn(*args)
+    if not inspect.isawaitable(work):
+        name = getattr(fn, "__qualname__", repr(fn))
+        raise TypeError(f"finish takes an async function; {name} is none: it returned {work!r}")
+    return work
 
 
 async def _despite_native_cancellation(task: asyncio.Future[T]) -> T:
@@ -76,7 +88,8 @@ async def graced(seconds: float, *kinds: type[Stop]) -> AsyncIterator[Scope]:
     Raises:
         ValueError: It was not said which stops are held off, or for how long.
     """
-    if math.isnan(seconds) or not kinds or not all(isinstance(kind, type) and issubclass(kind, Stop) for kind in kinds):
+    refuse_no_number(seconds, "the seconds of a grace")
+    if not kinds or not all(isinstance(kind, type) and issubclass(kind, Stop) for kind in kinds):
         raise ValueError(f"a grace has seconds and kinds of stops, such as graced(30, Shutdown); got {(seconds, *kinds)}")
     outer, settled = _current.get(), anyio.Event()
     wider = list(outer.visible(through_grace=True)) if outer else []

@@ -28,7 +28,7 @@ from ..errors import NotEnoughTime
 from .clock import Clock, loop_clock
 from .moving_limit import MovingLimit
 
-__all__ = ["Scope", "check_stop", "current_cause", "deadline", "need", "pending_cause", "refuse_nan", "time_left"]
+__all__ = ["Scope", "check_stop", "current_cause", "deadline", "need", "pending_cause", "refuse_no_number", "time_left"]
 
 _current: ContextVar[Scope | None] = ContextVar("heaveto_scope", default=None)
 _order = itertools.count()
@@ -69,7 +69,7 @@ class Scope:
     def __init__(
         self, seconds: float = math.inf, late: Stop | None = None, *, shield: bool = False, quiet: bool = False
     ) -> None:
-        refuse_nan(seconds, "a scope's seconds")
+        refuse_no_number(seconds, "a scope's seconds")
         if late is not None:
             _refuse_no_stop(late)
         self._seconds, self._late, self._shield, self._quiet = seconds, late, shield, quiet
@@ -144,7 +144,7 @@ class Scope:
             late: The cause when that passes.
         """
         _refuse_no_stop(late)
-        refuse_nan(until, "the time of a limit")
+        refuse_no_number(until, "the time of a limit")
         if self._over:
             return
         if not self._entered:
@@ -255,7 +255,7 @@ def need(seconds: float, what: str = "") -> None:
     Raises:
         NotEnoughTime: With both numbers. Nothing was begun.
     """
-    refuse_nan(seconds, "the seconds needed")
+    refuse_no_number(seconds, "the seconds needed")
     left = time_left()
     if left < seconds:
         raise NotEnoughTime(seconds, left, what)
@@ -267,9 +267,13 @@ def _refuse_no_stop(cause: object) -> None:
         raise TypeError(f"a cause is a Stop, such as Cancelled('why'), not {cause!r}")
 
 
-def refuse_nan(seconds: float, what: str) -> None:
-    """Raises: ValueError: It is NaN, which no comparison would notice."""
-    if math.isnan(seconds):
+def refuse_no_number(seconds: float, what: str) -> None:
+    """Raises: TypeError, ValueError: It is none, or NaN, which no comparison would notice."""
+    try:
+        nan = math.isnan(seconds)
+    except TypeError as error:
+        raise TypeError(f"{what} must be a number, such as 5 or 0.5, not {seconds!r}") from error
+    if nan:
         raise ValueError(f"{what} must be a number, not NaN")
 
 

@@ -19,7 +19,7 @@ import anyio
 from ..causes import Stop
 from .abandoned import note_abandoned
 from .clock import fake_clock, loop_waker
-from .scope import current_cause, refuse_nan
+from .scope import current_cause, refuse_no_number
 
 __all__ = ["Handoff", "abandoned_threads", "call_in_thread"]
 
@@ -97,7 +97,7 @@ async def call_in_thread(fn: Callable[[*Args], T], *args: *Args, moment: float =
     Raises:
         TypeError: It is async. Nothing was begun.
     """
-    refuse_nan(moment, "the seconds of a moment")
+    refuse_no_number(moment, "the seconds of a moment")
     if inspect.iscoroutinefunction(fn):
         raise TypeError(f"{fn.__name__} is async and runs in the loop; a thread is for sync code")
     handoff: Handoff[T] = Handoff()
