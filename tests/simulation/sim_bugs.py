@@ -57,7 +57,12 @@ BUGS = (
         "                self._log.add(CallSpent(",
         "                (CallSpent(",
     ),
-    Bug("a killed call costs nothing", "runs/opening.py", "        yield CallSpent(", "        (CallSpent("),
+    Bug(
+        "a killed call costs nothing",
+        "runs/opening.py",
+        "    if state.finished is None and not state.open_calls and state.answer is None:\n",
+        "    if False:\n",
+    ),
     Bug("a driver that lost the run goes on writing", "journal/memory.py", "if run.epoch != epoch:", "if False:"),
     Bug(
         "what is said meanwhile is lost",

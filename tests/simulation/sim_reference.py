@@ -244,8 +244,11 @@ class Reference:
             failed = _take(life.model, "failed")
             failures += failed
             again = failed and _take(life.model, "retry")
-            if (again or _take(life.model, "spent")) and opened:
+            told = again or _take(life.model, "spent")
+            if opened and told:
                 self._spend(None)
+            elif opened and life.end != "gone":
+                raise Otherwise(f"nobody wrote down that the cut call of turn {self.replies + 1} was spent on")
             if again and failures < ATTEMPTS and fault != "denied":
                 continue
             if life.end:

@@ -134,15 +134,15 @@ def _find(bugs: Iterable[Bug], seeds: int) -> int:
         with tempfile.TemporaryDirectory(prefix="heaveto-") as folder:
             copy_with(bug, Path(folder))
             seed = _first_wrong(folder, seeds)
-        print(f"{bug.what}: {'not found' if seed is None else f'found by seed {seed}'}", flush=True)
-        missed += [bug.what] if seed is None else []
+        print(f"{bug.what}: {f'found by seed {seed}' if isinstance(seed, int) else seed}", flush=True)
+        missed += [] if isinstance(seed, int) else [bug.what]
     total = len(tuple(bugs))
     print(f"simulate: {total - len(missed)} of {total} bugs found")
     return 1 if missed else 0
 
 
-def _first_wrong(folder: str, seeds: int) -> int | None:
-    """The first seed that fails with the product of that folder, in a process of its own."""
+def _first_wrong(folder: str, seeds: int) -> int | str:
+    """The first seed that fails with the product of that folder, in a process of its own; else what there is to say."""
     code = (
         "import sys; from simulate import run_seeds\n"
         f"print(next((seed for seed in range({seeds}) if run_seeds([seed]).wrong), ''))"
@@ -150,8 +150,8 @@ def _first_wrong(folder: str, seeds: int) -> int | None:
     environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{Path(__file__).parent}"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
-        return -1  # it does not even start
-    return int(done.stdout) if done.stdout.strip() else None
+        return f"broke the simulation itself: {done.stderr.strip().splitlines()[-1]}"
+    return int(done.stdout) if done.stdout.strip() else "not found"
 
 
 if __name__ == "__main__":
