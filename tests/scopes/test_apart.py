@@ -129,6 +129,25 @@ async def test_what_was_left_is_never_resumed(fake_clock: FakeClock) -> None:
     assert went_on == []
 
 
+async def test_what_was_left_with_open_tasks_on_trio_is_not_even_closed(fake_clock: FakeClock) -> None:
+    """Elsewhere it is, which its `finally` notices; there Trio would find its nursery gone."""
+    seen: list[str] = []
+
+    async def stubborn() -> None:
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as group:
+                group.start_soon(anyio.sleep, 3600)
+                try:
+                    await anyio.sleep(3600)
+                finally:
+                    seen.append("closed")
+
+    with pytest.raises(DeadlinePassed), deadline(1):
+        await call_in_task(stubborn)
+    await anyio.sleep(100)
+    assert seen == ([] if fake_clock.backend_name == "trio" else ["closed"])
+
+
 async def test_what_was_left_closes_what_it_can() -> None:
     closed: list[str] = []
 
