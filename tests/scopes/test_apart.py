@@ -148,6 +148,26 @@ async def test_what_was_left_with_open_tasks_on_trio_is_not_even_closed(fake_clo
     assert seen == ([] if fake_clock.backend_name == "trio" else ["closed"])
 
 
+async def test_the_tasks_of_what_was_left_end(fake_clock: FakeClock) -> None:
+    beats: list[float] = []
+
+    async def beat() -> None:
+        while True:
+            await anyio.sleep(1)
+            beats.append(fake_clock.now)
+
+    async def stubborn() -> None:
+        with anyio.CancelScope(shield=True):
+            async with anyio.create_task_group() as group:
+                group.start_soon(beat)
+                await anyio.sleep(3600)
+
+    with pytest.raises(DeadlinePassed), deadline(1.5):
+        await call_in_task(stubborn)
+    await anyio.sleep(100)
+    assert max(beats) <= 2.5  # a second after the stop
+
+
 async def test_what_was_left_closes_what_it_can() -> None:
     closed: list[str] = []
 

@@ -393,7 +393,7 @@ async def test_finish_takes_an_async_function() -> None:
             return 6
             yield
 
-    with pytest.raises(TypeError, match=r"^finish takes an async function; \S+five is none: it returned 5$"):
+    with pytest.raises(TypeError, match=r"^finish takes an async function; test\S+\.five is none: it returned 5$"):
         await finish(5, five)
     assert await finish(5, Ready) == 6
 

@@ -67,7 +67,7 @@ class _Apart(Generic[T]):
     def __init__(self, fn: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> None:
         self.ended = anyio.Event()
         self._name = str(getattr(fn, "__name__", "call"))
-        self._scope, self._work = Scope(quiet=True), Unfinished()
+        self._scope, self._work = Scope(), Unfinished()
         self._value: T  # once it has ended without an error
         self._error: BaseException | None = None
         self._stopped = False
