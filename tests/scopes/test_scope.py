@@ -110,8 +110,16 @@ async def test_no_time_stops_at_the_first_await(seconds: float, fake_clock: Fake
 def test_a_limit_that_is_no_number_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^a scope's seconds must be a number, not NaN$"):
         deadline(math.nan)
-    with pytest.raises(TypeError, match=r"^a scope's seconds must be a number, such as 5 or 0\.5, not '5'$"):
+    with pytest.raises(TypeError, match=r"^a scope's seconds must be a number, such as 5 or 0\.5, not '5'$") as caught:
         deadline("5")  # type: ignore[arg-type]
+    assert isinstance(caught.value.__cause__, TypeError)
+
+
+async def test_a_limit_that_is_moved_behind_the_block_sets_no_timer() -> None:
+    with Scope() as scope:
+        pass
+    scope.limit(anyio.current_time() + 1, DeadlinePassed(1))
+    assert scope._moving is None
 
 
 def test_a_scope_needs_a_loop() -> None:

@@ -57,8 +57,7 @@ class Mine(pytest.Function):
 @pytest.hookimpl(hookwrapper=True)
 def pytest_pycollect_makeitem(collector, name, obj):
     outcome = yield
-    if inspect.iscoroutinefunction(obj):
-        items = outcome.get_result()
+    if inspect.iscoroutinefunction(obj) and (items := outcome.get_result()):
         outcome.force_result(
             [
                 Mine.from_parent(item.parent, name=item.name, callspec=item.callspec, callobj=item.obj,

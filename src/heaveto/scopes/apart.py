@@ -179,9 +179,7 @@ def _start(run: Callable[[], Coroutine[Any, Any, None]], name: str) -> Any:
 
         context = copy_context()
         return trio.lowlevel.spawn_system_task(run, name=name, context=context)  # heaveto: allow raw-tasks as below
-    task = asyncio.ensure_future(run())  # heaveto: allow raw-tasks it may have to be left, so it is in no group
-    task.set_name(name)
-    return task
+    return asyncio.create_task(run(), name=name)  # heaveto: allow raw-tasks it may have to be left, so it is in no group
 
 
 def _interrupt(task: Any) -> None:
