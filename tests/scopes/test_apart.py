@@ -249,6 +249,7 @@ async def test_its_task_and_the_cancellation_in_it_say_what_they_are_for_people(
     seen: list[str] = []
 
     async def look() -> None:
+        await anyio.sleep(0)  # an eager task runs before asyncio names it
         seen.append(anyio.get_current_task().name or "")
         try:
             await anyio.sleep_forever()
