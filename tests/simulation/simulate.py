@@ -150,7 +150,8 @@ def _first_wrong(folder: str, seeds: int) -> int | str:
     environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{Path(__file__).parent}"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
-        return f"broke the simulation itself: {done.stderr.strip().splitlines()[-1]}"
+        _, _, error = done.stderr.strip().rpartition("\n")
+        return f"broke the simulation itself: {error}"
     return int(done.stdout) if done.stdout.strip() else "not found"
 
 

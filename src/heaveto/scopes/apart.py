@@ -191,7 +191,7 @@ def _interrupt(task: Any) -> None:
 
 
 def _raise_left() -> None:
-    raise _Left
+    raise _Left  # Trio takes no error, but what raises one
 
 
 def _forget_nurseries() -> bool:

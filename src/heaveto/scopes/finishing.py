@@ -36,7 +36,7 @@ async def finish(seconds: float, fn: Callable[[*Args], Awaitable[T]], *args: *Ar
 
     Raises:
         SaveTimeout: (or `cause`) when the work took longer.
-        TypeError: `seconds` is no number, or `fn` no async function.
+        TypeError: `seconds` is no number, and nothing was begun; or `fn` is not async, which only its call can tell.
         ValueError: `seconds` is NaN.
     """
     refuse_no_number(seconds, "the seconds of finish")
@@ -58,7 +58,7 @@ def _awaitable(fn: Callable[[*Args], Awaitable[T]], *args: *Args) -> Awaitable[T
     work: object = fn(*args)
     if not inspect.isawaitable(work):
         name = getattr(fn, "__qualname__", repr(fn))
-        raise TypeError(f"finish takes an async function; {name} is none: it returned {work!r}")
+        raise TypeError(f"finish takes an async function; {name} is none: it returned {work!r}; call sync code as it is")
     return work
 
 
@@ -87,6 +87,7 @@ async def graced(seconds: float, *kinds: type[Stop]) -> AsyncIterator[Scope]:
 
     Raises:
         ValueError: It was not said which stops are held off, or for how long.
+        TypeError: `seconds` is no number.
     """
     refuse_no_number(seconds, "the seconds of a grace")
     if not kinds or not all(isinstance(kind, type) and issubclass(kind, Stop) for kind in kinds):

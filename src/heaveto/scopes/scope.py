@@ -62,6 +62,7 @@ class Scope:
     Raises:
         Stop: When the block was stopped, and not `quiet`: a fresh copy of the cause, whose `__context__` tells where the
             work was.
+        TypeError, ValueError: `seconds` is no number or NaN, or `late` no stop.
     """
 
     native: anyio.CancelScope
@@ -254,6 +255,7 @@ def need(seconds: float, what: str = "") -> None:
 
     Raises:
         NotEnoughTime: With both numbers. Nothing was begun.
+        TypeError, ValueError: `seconds` is no number, or NaN.
     """
     refuse_no_number(seconds, "the seconds needed")
     left = time_left()
@@ -268,11 +270,13 @@ def _refuse_no_stop(cause: object) -> None:
 
 
 def refuse_no_number(seconds: float, what: str) -> None:
-    """Raises: TypeError, ValueError: It is none, or NaN, which no comparison would notice."""
+    """Raises: TypeError, ValueError: It is none, or NaN, which no comparison would notice, or no float can hold it."""
     try:
         nan = math.isnan(seconds)
     except TypeError as error:
         raise TypeError(f"{what} must be a number, such as 5 or 0.5, not {seconds!r}") from error
+    except OverflowError as error:
+        raise ValueError(f"{what} must be below 1e308; math.inf is no limit at all") from error
     if nan:
         raise ValueError(f"{what} must be a number, not NaN")
 
