@@ -113,6 +113,11 @@ def test_a_limit_that_is_no_number_is_refused() -> None:
     with pytest.raises(TypeError, match=r"^a scope's seconds must be a number, such as 5 or 0\.5, not '5'$") as caught:
         deadline("5")  # type: ignore[arg-type]
     assert isinstance(caught.value.__cause__, TypeError)
+    with pytest.raises(
+        ValueError, match=r"^a scope's seconds must be below 1e308; math\.inf is no limit at all$"
+    ) as too_large:
+        deadline(10**400)
+    assert isinstance(too_large.value.__cause__, OverflowError)
 
 
 async def test_a_limit_that_is_moved_behind_the_block_sets_no_timer() -> None:
