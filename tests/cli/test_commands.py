@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import shlex
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from heaveto.cli.stores import command_line
 from heaveto.cli.texts import call_line, clip, closing_lines, cost_text, event_line, printable, result_line, seconds_text
 from heaveto.cli.transcript import record_lines, waiting_lines
 from heaveto.errors import ApprovalNeeded
@@ -66,11 +69,46 @@ def test_limits_and_resume_with_others(heaveto: Any, project: Path) -> None:
     assert heaveto("resume", "--json").status == 3
     again = heaveto("resume", first.end["run_id"][:6], "--max-turns", "50", "--json")
     assert (again.status, again.end["outcome"]) == (0, "answered")
-    answered = heaveto("resume")
-    assert answered.status == 2
-    assert "has its answer already" in answered.err
+    told = heaveto("resume", "--json")
+    assert (told.status, told.events) == (0, [again.end | {"at": told.end["at"]}]), "it tells its answer again"
     said = heaveto("resume", "--say", "are you sure?", "--json")
     assert (said.status, said.end["outcome"]) == (0, "answered")
+
+
+def test_an_answered_run_that_is_resumed_tells_its_answer_again(heaveto: Any, project: Path, tmp_path: Path) -> None:
+    """So a script may resume a run without knowing how it ended."""
+    first = heaveto("run", "-m", "offline", "-C", str(project), "make the tests pass")
+    before = heaveto("show", "--json").out
+    (project / "calc.py").unlink()
+    project.rename(tmp_path / "elsewhere")  # its folder is not needed for that
+    again = heaveto("resume", "-o", str(tmp_path / "answer.txt"))
+    assert (again.status, again.out) == (0, first.out)
+    assert (tmp_path / "answer.txt").read_text() == again.out.rstrip("\n")
+    assert again.err.splitlines()[1].startswith("answered after ")
+    assert heaveto("show", "--json").out == before, "nothing was written down"
+    refused = heaveto("resume", "-o", str(tmp_path / "none" / "answer.txt"))
+    assert (refused.status, "cannot be written" in refused.err) == (2, True)
+
+
+def test_the_commands_that_are_told_are_about_the_same_journal(heaveto: Any, project: Path, tmp_path: Path) -> None:
+    """What is pasted works: also with a journal of another name, and one with a space in it."""
+    store = str(tmp_path / "my runs.db")
+    stopped = heaveto(
+        "run", "-m", "offline", "-C", str(project), "--max-turns", "1", "--store", store, "make the tests pass"
+    )
+    step = stopped.err.splitlines()[-1]
+    assert step.startswith("  resume: heaveto resume ")
+    again = heaveto(*shlex.split(step)[2:], "--max-turns", "50")
+    assert (again.status, "answered after" in again.err) == (0, True)
+    for command in (["fork", "--turn", "1"], ["why"]):
+        told = heaveto(command[0], shlex.split(step)[3], *command[1:], "--store", store)
+        assert f"--store '{store}'" in told.out
+
+
+def test_an_address_that_may_hold_a_password_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with click.Context(click.Command("x")) as context:
+        context.meta["heaveto.store"] = "postgresql://ada:secret@db/agents"
+        assert command_line("resume", "abc") == "heaveto resume abc --store PLACE"
 
 
 def test_the_journal_is_shown(heaveto: Any, project: Path) -> None:

@@ -44,7 +44,7 @@ def test_a_run_is_stopped_from_another_process_with_a_cause(heaveto: Any, projec
 
 def test_a_run_is_kept_and_forgotten(heaveto: Any, run_id: str, tmp_path: Path) -> None:
     """Verified, replayed, forked, exported, deleted, imported, pruned."""
-    assert heaveto("verify").out.startswith("1 runs, ")
+    assert heaveto("verify").out.startswith("1 run, ")
     assert heaveto("replay", run_id).out.strip().endswith("all as written")
     fork = heaveto("fork", run_id, "--turn", "1").out.split()[-1]
     assert heaveto("resume", fork).status == 0
@@ -58,6 +58,18 @@ def test_a_run_is_kept_and_forgotten(heaveto: Any, run_id: str, tmp_path: Path) 
     assert heaveto("prune", "--older-than", "1d").out.startswith("deleted 0 runs")
     assert heaveto("prune", "--older-than", "0s").out.startswith("deleted 2 runs")
     assert heaveto("runs").out.startswith("no runs yet")
+
+
+def test_the_room_of_a_deleted_run_is_given_back(heaveto: Any, run_id: str, tmp_path: Path) -> None:
+    journal = tmp_path / "state" / "journal.db"
+    exported = heaveto("export", run_id).out
+    heaveto("delete", run_id)
+    before = sum(file.stat().st_size for file in journal.parent.glob("journal.db*"))
+    compacted = heaveto("compact")
+    freed = before - sum(file.stat().st_size for file in journal.parent.glob("journal.db*"))
+    assert freed > len(exported) // 2, "what the run had"
+    assert (compacted.status, compacted.out) == (0, f"{freed:,} bytes freed\n")
+    assert heaveto("compact").out == "0 bytes freed\n"
 
 
 def test_a_damaged_record_is_named_and_what_precedes_it_is_shown_and_forked(

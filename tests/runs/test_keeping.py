@@ -162,7 +162,7 @@ async def test_a_fork_is_warned_of_its_limits_anew(lived: Any) -> None:
 
 
 async def test_there_is_no_fork_where_there_is_no_turn_or_no_answer(lived: Any) -> None:
-    with pytest.raises(ConfigError, match="run run has 4 turns, and no turn 5"):
+    with pytest.raises(ConfigError, match="run run has no turn 5"):
         await fork_run(lived.store, "run", 5, "fork")
     records = await read_records(lived.store, "run")
     at = next(index for index, record in enumerate(records) if isinstance(record, ToolStarted))

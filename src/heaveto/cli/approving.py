@@ -9,6 +9,7 @@ import click
 from .options import HELP
 from .resolving import who
 from .showing import reading
+from .stores import command_line
 
 __all__ = ["approve_command", "deny_command"]
 
@@ -47,5 +48,5 @@ def _say(run_id: str, call_id: str, verdict: Literal["approved", "denied"], resu
     click.echo(f"{verdict}: {call_line(entry.call.name, entry.call.arguments)}", err=resume)
     if resume:
         return drive_again({}, found, None)
-    click.echo(f"resume: heaveto resume {found}")
+    click.echo(f"resume: {command_line('resume', found)}")
     return 0

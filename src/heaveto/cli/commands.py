@@ -36,6 +36,7 @@ _COMMANDS = {
     "import": ("exporting", "Keep runs that were exported."),
     "delete": ("keeping", "Forget a run."),
     "prune": ("keeping", "Forget old runs."),
+    "compact": ("keeping", "Give the room of deleted runs back to the disk."),
     "demo": ("demo", "Mend a small broken project, without a key."),
     "doctor": ("doctor", "Check what this machine has and lacks."),
 }

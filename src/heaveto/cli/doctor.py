@@ -53,6 +53,7 @@ def _journal() -> Iterator[Finding]:
     from ..journal import SqliteStore
     from .showing import reading
     from .stores import chosen_store
+    from .texts import counted
 
     try:
         store = chosen_store()
@@ -64,7 +65,7 @@ def _journal() -> Iterator[Finding]:
     except JournalError as error:
         yield Finding("bad", "journal", f"{error} ({store})")
         return
-    count = "1 run" if len(rows) == 1 else f"{len(rows)} runs"
+    count = counted(len(rows), "run")
     kind = f" (SQLite {sqlite3.sqlite_version})" if isinstance(store, SqliteStore) else ""
     yield Finding("ok", "journal", f"{count} in {store}{kind}")
 

@@ -17,13 +17,16 @@ import msgspec
 
 from ..causes import Interrupted, Shutdown
 from ..errors import ConfigError
-from ..journal import MemoryStore, Store
-from ..loop import Outcome
+from ..journal import Entry, MemoryStore, Store
+from ..journal.records import Record, RunFinished
+from ..journal.seals import decode_entries
+from ..journal.state import fold
+from ..loop.events import Event
 from ..loop.outcome import exit_status_of
 from ..messages import Limits, Prompt
 from ..models import CallLimits, Model, by_name
 from ..retry import RetryPolicy
-from ..runs import Agent, Permissions, Run, Signals, read_state
+from ..runs import Agent, Permissions, Run, Signals
 from ..runs.permissions import Mode
 from ..scopes import finish, tasks
 from ..tools import Sandbox, Tool, command_tools, file_tools, find_sandbox, run_tests_tool
@@ -67,19 +70,25 @@ def drive_new(settings: Settings, prompt: Prompt) -> int:
 
 
 def drive_again(flags: dict[str, Any], run_id: str, say: Prompt | None) -> int:
-    """Take a run up again and see it to its end; returns the exit status."""
+    """Take a run up again and see it to its end; returns the exit status. One that has its answer only tells it again."""
 
     async def whole(signals: Signals) -> int:
         store = chosen_store()
         try:
             found = await store.find(run_id)
-            state = await read_state(store, found)
+            entries = await store.read(found)
+            records = list(decode_entries(found, entries))
+            state = fold(records)
         except BaseException:
             await finish(CLOSE_SECONDS, store.aclose)
             raise
         started = state.started
         kept = {"model": started.model, "folder": started.folder, **started.settings}
         settings = Settings.from_flags(flags, kept)
+        _check_output_file(settings.output_file)
+        if say is None and state.finished is not None and state.finished.outcome == "answered":
+            await finish(CLOSE_SECONDS, store.aclose)
+            return await _tell_again(settings, _last_end(found, entries, records))
         folder = _folder(settings.folder)
         _check_test_program(settings, folder)
         limits = _limits(settings, state.limits)
@@ -104,8 +113,22 @@ async def drive(opening: AbstractAsyncContextManager[Run], settings: Settings, s
         signals.hand_to(run.cancel)
         group.start_soon(show_run, run, view)
         outcome = await run.wait()
-    _write_answer(settings, outcome)
+    if outcome.kind == "answered":
+        _write_answer(settings, outcome.text)
     return outcome.exit_status
+
+
+async def _tell_again(settings: Settings, end: Event) -> int:
+    """Show the answer that a run has, as if it had just come: a script may resume a run without knowing how it ended."""
+    await view_for(settings.output_format).show(end)
+    finished = cast(RunFinished, end.body)
+    _write_answer(settings, finished.text)
+    return 0
+
+
+def _last_end(run_id: str, entries: Sequence[Entry], records: Sequence[Record]) -> Event:
+    at = max(at for at, record in enumerate(records) if isinstance(record, RunFinished))
+    return Event(str(entries[at].seq), run_id, entries[at].at, True, records[at])
 
 
 async def _drive_agent(
@@ -268,11 +291,11 @@ def _check_output_file(path: str | None) -> None:
         raise ConfigError(f'"{path}" cannot be written', "give a file in a folder that exists with -o")
 
 
-def _write_answer(settings: Settings, outcome: Outcome) -> None:
-    if settings.output_file is None or outcome.kind != "answered":
+def _write_answer(settings: Settings, text: str) -> None:
+    if settings.output_file is None:
         return
     try:
-        Path(settings.output_file).write_text(outcome.text, "utf-8", errors="replace")
+        Path(settings.output_file).write_text(text, "utf-8", errors="replace")
     except OSError as error:
         raise ConfigError(
             f'"{settings.output_file}" cannot be written: {error.strerror}', "the answer is in the journal"

@@ -1,4 +1,4 @@
-"""`heaveto stop`, `fork`, `replay`, `verify`, `delete` and `prune`: what is done to runs without driving them."""
+"""`heaveto stop`, `fork`, `replay`, `verify`, `delete`, `prune` and `compact`: what is done to runs without driving them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ import click
 from .ages import seconds_of
 from .options import HELP
 from .showing import EVERY_RUN, reading
+from .stores import command_line
 
 __all__ = [
+    "compact_command",
     "delete_command",
     "fork_command",
     "prune_command",
@@ -41,9 +43,9 @@ def stop_command(run_id: str, why: str, wait: float) -> None:
 
     found, summary = reading(stop)
     if summary is None:
-        raise click.ClickException(f"nobody drives run {found}; heaveto why {found} says how it ended")
+        raise click.ClickException(f"nobody drives run {found}; this says how it ended: {command_line('why', found)}")
     if summary.phase == "running":
-        click.echo(f"asked, and not stopped yet: heaveto why {found}")
+        click.echo(f"asked, and not stopped yet: {command_line('why', found)}")
     else:
         click.echo(f"{summary.phase}: {summary.why}")
 
@@ -72,7 +74,7 @@ def fork_command(run_id: str, turn: int) -> None:
     from ..runs.agent import new_run_id
 
     found = reading(lambda store: fork_run(store, run_id, turn, new_run_id()))
-    click.echo(f"forked; resume: heaveto resume {found}")
+    click.echo(f"forked; resume: {command_line('resume', found)}")
 
 
 @click.command("replay", context_settings=HELP)
@@ -80,6 +82,7 @@ def fork_command(run_id: str, turn: int) -> None:
 def replay_command(run_id: str) -> None:
     """Hold a run's journal against the code, without model or tools: same steps, keys, spend, answer; else exit status 1."""
     from ..runs import read_records, replay
+    from .texts import counted
 
     async def read(store: Any) -> Any:
         found = await store.find(run_id)
@@ -90,7 +93,8 @@ def replay_command(run_id: str) -> None:
     for difference in differences:
         click.echo(difference)
     click.echo(
-        f"run {found}: {len(records)} records, " + (f"{len(differences)} differences" if differences else "all as written")
+        f"run {found}: {counted(len(records), 'record')}, "
+        + (counted(len(differences), "difference") if differences else "all as written")
     )
     sys.exit(WRONG if differences else 0)
 
@@ -101,6 +105,7 @@ def verify_command(run_id: str) -> None:
     """Look for damaged or missing records, in one run or in all. Exit status 1 when there are any."""
     from ..errors import JournalError
     from ..runs import verify_run
+    from .texts import counted
 
     async def verify(store: Any) -> tuple[int, int, list[str]]:
         only = await store.find(run_id) if run_id else None
@@ -116,7 +121,8 @@ def verify_command(run_id: str) -> None:
     runs, records, problems = reading(verify)
     for problem in problems:
         click.echo(problem)
-    click.echo(f"{runs} runs, {records} records: " + (f"{len(problems)} runs are damaged" if problems else "whole"))
+    found = f"{counted(len(problems), 'run')} damaged" if problems else "whole"
+    click.echo(f"{counted(runs, 'run')}, {counted(records, 'record')}: {found}")
     sys.exit(WRONG if problems else 0)
 
 
@@ -137,10 +143,21 @@ def delete_command(run_id: str) -> None:
 def prune_command(seconds: float, waiting_too: bool) -> None:
     """Forget the runs that were last touched longer ago, and give their room back. What is driven or waits for you stays."""
     from ..runs import prune_runs
+    from .texts import counted
 
     async def prune(store: Any) -> tuple[int, int]:
         pruned = await prune_runs(store, time.time() - seconds, waiting_too=waiting_too)
         return len(pruned), await store.compact()
 
     runs, freed = reading(prune)
-    click.echo(f"deleted {runs} {'run' if runs == 1 else 'runs'}, {max(0, freed):,} bytes freed")
+    click.echo(f"deleted {counted(runs, 'run')}, {max(0, freed):,} bytes freed")
+
+
+@click.command("compact", context_settings=HELP)
+def compact_command() -> None:
+    """Give the room of deleted runs back to the disk. Runs may be driven meanwhile.
+
+    A file is written anew, so its disk needs room for a copy.
+    """
+    freed = reading(lambda store: store.compact())
+    click.echo(f"{max(0, freed):,} bytes freed")

@@ -8,6 +8,7 @@ import click
 
 from .options import HELP
 from .showing import reading
+from .stores import command_line
 
 __all__ = ["resolve_command", "who"]
 
@@ -30,7 +31,7 @@ def resolve_command(run_id: str, call_id: str, verdict: str | None, evidence: st
         return await resolve_call(store, run_id, call_id, _verdict(verdict), evidence, who())
 
     found = reading(resolve)
-    click.echo(f"resolved; resume: heaveto resume {found}")
+    click.echo(f"resolved; resume: {command_line('resume', found)}")
 
 
 def _verdict(flag: str) -> Literal["done", "again", "told"]:

@@ -43,7 +43,9 @@ def run_command(prompt: str | None, attach: tuple[str, ...], **flags: Any) -> in
 
 @click.command("resume", context_settings=HELP)
 @click.argument("run_id", metavar="[RUN]", default="", required=False)
-@click.option("--say", metavar="TEXT", help="Something new to tell the model; a run that has its answer needs it.")
+@click.option(
+    "--say", metavar="TEXT", help="Something new to tell the model; a run that has its answer goes on only with it."
+)
 @_attach
 @resume_options
 @output_options
@@ -51,7 +53,8 @@ def resume_command(run_id: str, say: str | None, attach: tuple[str, ...], **flag
     """Get a stopped, failed or killed run under way again.
 
     RUN is its name or the beginning of it; by default the run that was touched last. Folder, model and limits are those
-    that it had, unless a flag says otherwise; a limit counts what was used up before.
+    that it had, unless a flag says otherwise; a limit counts what was used up before. A run that has its answer tells it
+    again, and spends nothing.
     """
     from .driving import drive_again
 

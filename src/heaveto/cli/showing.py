@@ -13,7 +13,7 @@ import click
 
 from .ages import seconds_of
 from .options import HELP
-from .stores import chosen_store
+from .stores import chosen_store, command_line
 
 if TYPE_CHECKING:
     from ..journal.records import Record, RunFinished
@@ -71,12 +71,12 @@ async def _select(
 
 
 def _row_line(row: Any) -> str:
-    from .texts import clip
+    from .texts import clip, counted
 
     summary = row.summary
     usd = "price unknown" if summary.unpriced_calls and not summary.cost_usd else f"${summary.cost_usd:.4f}"
     phase = "killed" if summary.phase == "running" and not _is_driven(row.owner) else summary.phase
-    turns = f"{summary.turns} turn" if summary.turns == 1 else f"{summary.turns} turns"
+    turns = counted(summary.turns, "turn")
     return f"{row.run_id}  {_age(row.updated):>8}  {phase:<11}  {turns:>9}  {usd:>13}  {clip(summary.task, 50)}"
 
 
@@ -146,7 +146,7 @@ def why_command(run_id: str, as_json: bool) -> None:
     if not isinstance(finished, RunFinished):
         text = "it has no end in the journal: it is under way, or its process was killed"
         click.echo(json.dumps({"run_id": run_id, "why": text}) if as_json else f"{run_id}: {text}")
-        click.echo(f"  resume: heaveto resume {run_id}", err=as_json)
+        click.echo(f"  resume: {command_line('resume', run_id)}", err=as_json)
         return
     told = _look_back(finished, records[: ends[-1]], entries[ends[-1]].at)
     if as_json:
@@ -166,13 +166,13 @@ def _since(after: Sequence[Record], run_id: str, next_step: str) -> Iterator[str
         case []:
             yield next_step
         case [*_, UndoFinished()]:
-            yield f"  since then: what it changed was undone; show: heaveto show {run_id}"
+            yield f"  since then: what it changed was undone; show: {command_line('show', run_id)}"
         case [*_, UndoStarted()] if isinstance(after[-1], UndoStarted):
-            yield f"  since then: an undo was cut off; finish it: heaveto undo {run_id}"
+            yield f"  since then: an undo was cut off; finish it: {command_line('undo', run_id)}"
         case [UndoStarted()]:
             yield next_step
         case _:
-            yield f"  since then: a person has answered; resume: heaveto resume {run_id}"
+            yield f"  since then: a person has answered; resume: {command_line('resume', run_id)}"
 
 
 def _look_back(finished: RunFinished, before: Sequence[Record], at: float) -> dict[str, Any]:

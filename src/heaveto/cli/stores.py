@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -9,9 +11,10 @@ import click
 if TYPE_CHECKING:
     from ..journal import PostgresStore, SqliteStore
 
-__all__ = ["chosen_store", "with_store_option"]
+__all__ = ["chosen_store", "command_line", "with_store_option"]
 
 _META = "heaveto.store"
+_ADDRESS = re.compile(r"\w+://")  # may hold a password, so it is not printed
 
 
 def with_store_option(command: click.Command) -> click.Command:
@@ -35,6 +38,18 @@ def chosen_store() -> SqliteStore | PostgresStore:
 
     context = click.get_current_context(silent=True)
     return open_store(context.meta.get(_META) if context else None)
+
+
+def command_line(*words: str) -> str:
+    """A command for the person at the terminal to paste: about the same journal, if `--store` named one here.
+
+    Args:
+        words: What follows `heaveto`, as it is to be printed.
+    """
+    context = click.get_current_context(silent=True)
+    place = context.meta.get(_META) if context else None
+    shown = [] if place is None else ["--store", "PLACE" if _ADDRESS.match(place) else shlex.quote(place)]
+    return " ".join(["heaveto", *words, *shown])
 
 
 def _choose(context: click.Context, _option: click.Parameter, place: str | None) -> None:

@@ -1,4 +1,6 @@
-"""The words of the terminal: one line for each thing that happened, and the three closing lines. Pure."""
+"""The words of the terminal: one line for each thing that happened, and the three closing lines. Pure, but that the commands
+in them repeat `--store`.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,14 @@ from ..journal.records import (
 )
 from ..loop.events import Body, ToolProgress, ToolRunning
 from ..messages import Limits, Spend
+from .stores import command_line
 
 __all__ = [
     "call_line",
     "clip",
     "closing_lines",
     "cost_text",
+    "counted",
     "event_line",
     "limits_text",
     "printable",
@@ -135,8 +139,8 @@ def _counted(lines: list[str], one: str, many: str) -> str:
 
 def closing_lines(finished: RunFinished, run_id: str) -> list[str]:
     """Why it ended, what it cost, how to go on."""
-    turns = f"{finished.turns} turn" if finished.turns == 1 else f"{finished.turns} turns"
-    head = f"{_HEADS.get(finished.outcome, finished.outcome)} after {turns}, {seconds_text(finished.seconds)}"
+    how = _HEADS.get(finished.outcome, finished.outcome)
+    head = f"{how} after {counted(finished.turns, 'turn')}, {seconds_text(finished.seconds)}"
     why = head if finished.outcome == "answered" else f"{head}: {printable(finished.why)}"
     lines = [why, f"  cost: {cost_text(finished.spend)}{_for_nothing(finished)}"]
     lines += [f"  outcome unknown: {printable(call)}" for call in finished.unresolved]
@@ -165,22 +169,30 @@ def _next_step(finished: RunFinished, run_id: str) -> str:
     cause = finished.cause or {}
     if finished.outcome == "waiting" and cause.get("code") == "approval_needed":
         call = str(cause.get("text", "")).rpartition("(")[2].partition(")")[0]
-        return f"answer: heaveto approve {run_id} {call} --resume | heaveto deny {run_id} {call} --why TEXT --resume"
+        allow = command_line("approve", run_id, call, "--resume")
+        return f"answer: {allow} | {command_line('deny', run_id, call, '--why TEXT', '--resume')}"
     if finished.unresolved and finished.outcome == "waiting":
         call = finished.unresolved[0].rpartition("(")[2].rstrip(")")
-        return f"look, then: heaveto resolve {run_id} {call} --done | --not-done, then: heaveto resume {run_id}"
-    return f"resume: heaveto resume {run_id}" if finished.resumable else f"show: heaveto show {run_id}"
+        resolve = command_line("resolve", run_id, call, "--done | --not-done")
+        return f"look, then: {resolve}, then: {command_line('resume', run_id)}"
+    step = "resume" if finished.resumable else "show"
+    return f"{step}: {command_line(step, run_id)}"
 
 
 def cost_text(spend: Spend) -> str:
     """Dollars and tokens; what is unknown is called so."""
     usd = f"${spend.cost_usd:.4f}"
     if spend.unpriced_calls:
-        calls = "1 call" if spend.unpriced_calls == 1 else f"{spend.unpriced_calls} calls"
+        calls = counted(spend.unpriced_calls, "call")
         usd = f"{usd} and {calls} of unknown price" if spend.cost_usd else f"unknown price for {calls}"
     tokens = f"{spend.input_tokens:,} tokens in, {spend.output_tokens:,} out"
     estimated = f", {spend.estimated_calls} estimated" if spend.estimated_calls else ""
     return f"{usd} ({tokens}{estimated})"
+
+
+def counted(count: int, noun: str) -> str:
+    """Such as "1 run" and "1,200 runs"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def seconds_text(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""A run's records as a person reads them. Pure."""
+"""A run's records as a person reads them. Pure, but that the commands in them repeat `--store`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from ..journal.records import (
     UndoStarted,
 )
 from ..journal.state import fold
-from .texts import call_line, clip, closing_lines, event_line, limits_text, printable, seconds_text
+from .stores import command_line
+from .texts import call_line, clip, closing_lines, counted, event_line, limits_text, printable, seconds_text
 
 __all__ = ["record_lines", "waiting_lines"]
 
@@ -77,7 +78,7 @@ def record_lines(record: Record) -> Iterator[str]:
         case UndoStarted():
             yield f"— undo begun{_by(record.by)}"
         case UndoFinished():
-            count = "1 file" if len(record.files) == 1 else f"{len(record.files)} files"
+            count = counted(len(record.files), "file")
             said = f"nothing undone: {printable(record.problem)}" if record.problem else f"undone: {count}{_by(record.by)}"
             yield f"— {said}"
         case RunFinished():
@@ -95,7 +96,7 @@ def waiting_lines(run_id: str, records: Sequence[Record]) -> Iterator[str]:
         return
     for entry in fold(records).asked():
         if f"({entry.call.id})" in last.cause["text"]:
-            approving = f"heaveto approve {run_id} {entry.call.id} --expect {entry.identity[:HASH_CHARS]} --resume"
+            approving = command_line("approve", run_id, entry.call.id, "--expect", entry.identity[:HASH_CHARS], "--resume")
             yield f"it waits to run {printable(entry.call.name)} {printable(entry.call.arguments)}"
             yield f"to allow {printable(entry.call.name)}: {approving}"
 

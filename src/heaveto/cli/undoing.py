@@ -27,7 +27,7 @@ def undo_command(run_id: str) -> None:
     When the run is resumed, the model is told.
     """
     from .resolving import who
-    from .texts import printable
+    from .texts import counted, printable
 
     async def undo(store: Any) -> Any:
         from ..runs import undo_run
@@ -35,7 +35,7 @@ def undo_command(run_id: str) -> None:
         return await undo_run(store, run_id, who())
 
     undone = reading(undo)
-    count = "1 file" if len(undone.files) == 1 else f"{len(undone.files)} files"
+    count = counted(len(undone.files), "file")
     if undone.before_this:
         at = datetime.fromtimestamp(undone.at).astimezone().isoformat(" ", "seconds")
         by = f" by {undone.by}" if undone.by else ""

@@ -32,12 +32,14 @@ class Terminal:
         self._out, self._err = Output(1), Output(2)
         self._live = is_terminal(1)  # in a pipe the answer is written once, when it is whole
         self._in_text = False
+        self._told = False  # some text of a reply, which is the answer if it was the last
 
     async def show(self, event: Event) -> None:
         body = event.body
         if isinstance(body, TextPiece):
             if self._live:
                 await self._out.write(printable(body.text))
+                self._told = True
                 self._in_text = not body.text.endswith("\n")
         elif isinstance(body, RunFinished):
             await self._close(body, event.run_id)
@@ -54,7 +56,7 @@ class Terminal:
 
     async def _close(self, finished: RunFinished, run_id: str) -> None:
         await self._end_text()
-        if finished.outcome == "answered" and not self._live:
+        if finished.outcome == "answered" and not self._told:
             await self._out.write(finished.text if finished.text.endswith("\n") else f"{finished.text}\n")
         await self._err.write("\n".join(["", *closing_lines(finished, run_id), ""]))
 

@@ -38,14 +38,18 @@ def stuck(text: str, *, put_back: bool) -> str:
 
 
 def already_passing(count: int) -> str:
-    return f"{NO_LANGUAGE_MODEL} All {count} tests pass already; nothing was changed."
+    return f"{NO_LANGUAGE_MODEL} {_all_pass(count)} already; nothing was changed."
 
 
 def mended(changes: Iterable[str], passed: int, tries: int) -> str:
     what = "\n".join(f"- {change}" for change in changes)
     edits = "1 edit" if tries == 1 else f"{tries} edits"
     close = f"{NO_LANGUAGE_MODEL} Look the change over: the tests are all that I know of."
-    return f"All {passed} tests pass now, after {edits} tried:\n{what}\n\n{close}"
+    return f"{_all_pass(passed)} now, after {edits} tried:\n{what}\n\n{close}"
+
+
+def _all_pass(count: int) -> str:
+    return "The test passes" if count == 1 else f"All {count} tests pass"
 
 
 def gave_up(tries: int, failed: int) -> str:

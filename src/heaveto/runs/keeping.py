@@ -221,7 +221,7 @@ def _until_turn(run_id: str, entries: Iterable[Entry], turn: int, new_id: str) -
 
 def _not_there(run_id: str, turn: int, state: RunState) -> ConfigError:
     if state.turns < turn:
-        return ConfigError(f"run {run_id} has {state.turns} turns, and no turn {turn}", f"name one from 0 to {state.turns}")
+        return ConfigError(f"run {run_id} has no turn {turn}", f"name one from 0 to {state.turns}")
     return ConfigError(
         f"turn {turn} of run {run_id} has calls without an answer", "resume or resolve it first, or fork an earlier turn"
     )

@@ -174,7 +174,7 @@ def _check_range(name: str, total: int, first: int, last: int | None) -> tuple[i
         return 0, 0
     last = total if last is None else min(last, total)
     if not 1 <= first <= total:
-        raise ToolError(f'"{name}" has {total} lines; first_line must be from 1 to {total}, not {first}')
+        raise ToolError(f'"{name}" has {_lines(total)}; first_line must be from 1 to {total}, not {first}')
     if last < first:
         raise ToolError(f"last_line must not be before first_line ({first}), and is {last}")
     return first, last
