@@ -34,6 +34,10 @@ def sse(*events: Any) -> bytes:
     return b"".join(f"data: {json.dumps(each)}\n\n".encode() for each in events)
 
 
+DIGITS = [400, 5_000]  # of numbers that no float holds, and that Python does not read
+LONG = '"a very long number"'
+
+
 def named(usage: Any, name: str) -> Any:
     return {name: usage["in"]} if isinstance(usage, dict) and "in" in usage else usage
 
@@ -78,10 +82,11 @@ DIALECTS: dict[str, Any] = {
 }
 
 
-def asked(dialect: str, usage: Any, streamed: bool) -> Reply:
+def asked(dialect: str, usage: Any, streamed: bool, digits: int = 0) -> Reply:
     bytes_of, make = DIALECTS[dialect]
     kind = "text/event-stream" if streamed else "application/json"
-    exchange = FaultyExchange(Answered(bytes_of(usage, streamed), headers={"content-type": kind}))
+    body = bytes_of(usage, streamed).replace(LONG.encode(), b"9" * digits)
+    exchange = FaultyExchange(Answered(body, headers={"content-type": kind}))
     model = make(exchange=exchange, stream=streamed)
 
     async def ask() -> Reply:
@@ -106,6 +111,22 @@ def test_figures_that_cannot_be_true_are_unknown_and_the_reply_is_kept(dialect: 
         assert 0 < reply.usage.cost_usd < 1, usage
     reply = asked(dialect, {"in": 12}, streamed)
     assert (reply.usage.input_tokens, reply.usage.estimated) == (12, False)
+
+
+@pytest.mark.parametrize("digits", DIGITS)
+@pytest.mark.parametrize("streamed", [True, False], ids=["streamed", "whole"])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_figure_of_thousands_of_digits_loses_no_reply(dialect: str, streamed: bool, digits: int) -> None:
+    reply = asked(dialect, {"in": json.loads(LONG)}, streamed, digits)
+    assert (reply.message.content, reply.finish) == ("yes", "answer")
+    assert reply.usage.estimated
+    assert 0 < reply.usage.input_tokens < 1_000
+
+
+@pytest.mark.parametrize("digits", DIGITS)
+def test_a_cost_of_thousands_of_digits_is_unknown(digits: int) -> None:
+    reply = asked("chat", {"prompt_tokens": 1_000_000, "cost": json.loads(LONG)}, True, digits)
+    assert (reply.usage.cost_usd, reply.usage.estimated) == (Decimal(3), False)
 
 
 @pytest.mark.parametrize("cost", [-1, 1e300, float("nan"), float("inf"), "0.5", True, [], {"total_cost": -2}, 10_001])

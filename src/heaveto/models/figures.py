@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from decimal import Decimal
 from typing import Any
 
@@ -75,6 +74,6 @@ class Figures:
 
 
 def _as_count(value: Any) -> int | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None  # neither infinity nor NaN is between the bounds
     return int(value) if 0 <= value <= MAX_TOKENS and value == int(value) else None

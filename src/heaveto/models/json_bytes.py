@@ -38,9 +38,17 @@ def read_json(data: bytes) -> Any:
         ValueError: When it is not JSON, or nested too deeply to be read.
     """
     try:
-        return without_strays(json.loads(data.decode("utf-8", "replace")))
+        return without_strays(json.loads(data.decode("utf-8", "replace"), parse_int=_whole_number))
     except RecursionError as error:
         raise ValueError("the JSON is nested too deeply") from error
+
+
+def _whole_number(digits: str) -> int | float:
+    """The number, infinite where it has more digits than Python reads: nothing else in the text is lost for it."""
+    try:
+        return int(digits)
+    except ValueError:
+        return float(digits)
 
 
 def encode(value: Any) -> bytes:
