@@ -33,6 +33,7 @@ from ..scopes.clock import on_trio
 from .chunk_joining import ChunkJoiner
 from .exchange import HTTPRequest, stays_here
 from .network_problems import transport_failed
+from .unpacking import PACKED, NotUnpacked, read_unpacked, unpacker_for
 
 __all__ = ["AiohttpExchange"]
 
@@ -49,7 +50,7 @@ PROBLEMS: dict[type[Exception], str] = {  # the first that fits
     aiohttp.ServerDisconnectedError: "the server closed the connection early or does not speak HTTP",
     aiohttp.ClientOSError: "the connection broke while the answer was waited for",
     aiohttp.ClientConnectionResetError: "the connection broke while the request went out",
-    aiohttp.ClientPayloadError: "the server closed the connection early or the body cannot be decompressed",
+    aiohttp.ClientPayloadError: "the server closed the connection early",
     aiohttp.ClientResponseError: "the server closed the connection early or does not speak HTTP",
     aiohttp.NonHttpUrlClientError: "the address is neither http nor https",
     aiohttp.ClientError: "the network failed",
@@ -109,6 +110,7 @@ class _Pool:
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None),
             trace_configs=[_tracing()],
+            auto_decompress=False,  # it unpacks one member of gzip only, and takes what breaks off for whole
             max_line_size=MAX_LINE_BYTES,
             max_field_size=MAX_LINE_BYTES,
         )
@@ -212,19 +214,16 @@ class AiohttpAnswer:
         self.status = response.status
         self.headers = {name.lower(): ", ".join(response.headers.getall(name)) for name in response.headers}
         self._response, self._request, self._give_back = response, request, give_back
+        self._unpacker = unpacker_for(self.headers.get("content-encoding", ""))
         self._over = False
 
     async def read(self) -> bytes:
         """The next piece of the body; empty at its end."""
+        body = self._response.content
         try:
-            piece = await self._response.content.readany()
-        except aiohttp.ClientError as error:  # not `_mapped`: a block costs as much as decoding a chunk
+            piece = await (body.readany() if self._unpacker is None else read_unpacked(self._unpacker, body.readany))
+        except (aiohttp.ClientError, NotUnpacked) as error:  # not `_mapped`: a block costs as much as decoding a chunk
             raise transport_failed(error, self._request, PROBLEMS) from error
-        except RuntimeError as error:  # aiohttp's word when the server hung up while it was unpacking
-            if self._response.content._protocol.connected:
-                raise
-            broken = aiohttp.ClientPayloadError("the connection is closed")
-            raise transport_failed(broken, self._request, PROBLEMS) from error
         if not piece:
             if self._response.connection is not None:  # aiohttp lets go of one only at an ordinary end
                 self._response.close()
@@ -234,7 +233,7 @@ class AiohttpAnswer:
     @property
     def at_end(self) -> bool:
         """Whether all of the body has come and was read, so that the next read does not wait."""
-        return self._response.content.at_eof()
+        return self._response.content.at_eof() and self._unpacker is None
 
     async def aclose(self) -> None:
         """Close the connection if the body is not at its end."""
@@ -254,7 +253,7 @@ def _loop() -> asyncio.AbstractEventLoop | None:
 
 def _headers(request: HTTPRequest, proxy_for: Callable[[str], URL | None]) -> dict[str, Any]:
     """The headers and the proxy of a request, as aiohttp takes them."""
-    headers = dict(request.headers)
+    headers = {"accept-encoding": PACKED, **request.headers}
     if (proxy := proxy_for(request.url)) is None:
         return {"headers": headers}
     sent: dict[str, Any] = {"headers": headers, "proxy": proxy.with_user(None), "proxy_headers": {}}

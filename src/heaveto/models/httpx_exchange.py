@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import functools
 import ssl
-import zlib
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -32,17 +31,16 @@ from .chunk_joining import ChunkJoiner
 from .exchange import HTTPRequest, stays_here
 from .http2_streams import MakingReady, give_up, speaks_http2, uncut
 from .network_problems import transport_failed
+from .unpacking import PACKED, NotUnpacked, read_unpacked, unpacker_for
 
 __all__ = ["HttpxExchange"]
 
 REQUESTS_PER_CLIENT = 32  # measured: 1,000 runs cost 18 s of CPU in one client and 4.8 s with one for each few
 KEEP_ALIVE_SECONDS = 55.0  # tools run between two calls; common servers close an idle connection after 60 s
-ZLIB_OR_GZIP = 32 + zlib.MAX_WBITS  # zlib finds out which of the two it is
-MAX_UNPACKED_BYTES = 1024 * 1024  # at once
 CLOSE_SECONDS = 2.0  # closing a socket does not wait for the other side
 
 KNOWN_ADDRESSES = 64  # that need not be read again: each model has one
-HEADERS = {"connection": "keep-alive", "accept": "*/*", "accept-encoding": "gzip, deflate"}  # if it has no others
+HEADERS = {"connection": "keep-alive", "accept": "*/*", "accept-encoding": PACKED}  # if it has no others
 
 PROBLEMS: dict[type[Exception], str] = {  # the first that fits
     httpx2.ConnectError: "no connection",
@@ -52,7 +50,6 @@ PROBLEMS: dict[type[Exception], str] = {  # the first that fits
     httpx2.WriteTimeout: "the server takes nothing of the request",
     httpx2.RemoteProtocolError: "the server closed the connection early or does not speak HTTP",
     httpx2.LocalProtocolError: "the request is not valid HTTP",
-    zlib.error: "the body cannot be decompressed",
     httpx2.UnsupportedProtocol: "the address is neither http nor https",
     httpx2.HTTPError: "the network failed",
 }
@@ -261,32 +258,23 @@ class HttpxAnswer:
         self.status, self.headers = response.status_code, response.headers
         self._response, self._request, self._give_back = response, request, give_back
         self._pieces = response.aiter_raw()  # httpx2's unpacking would leave its generators open when it fails
-        plain = response.headers.get("content-encoding", "identity").strip().lower() in ("identity", "")
-        self._unpacker = None if plain else zlib.decompressobj(ZLIB_OR_GZIP)
-        self._packed = b""  # what came and is not unpacked yet
+        self._unpacker = unpacker_for(response.headers.get("content-encoding", ""))
         self._over = False
 
     async def read(self) -> bytes:
         """The next piece of the body; empty at its end."""
         try:
-            if self._packed and (unpacked := self._unpack(self._packed)):
-                await anyio.lowlevel.checkpoint()
-                return unpacked
-            async for piece in self._pieces:
-                if unpacked := self._unpack(piece):
-                    return unpacked
-        except (httpx2.HTTPError, zlib.error) as error:
+            piece = await (self._read() if self._unpacker is None else read_unpacked(self._unpacker, self._read))
+        except (httpx2.HTTPError, NotUnpacked) as error:
             raise transport_failed(error, self._request, PROBLEMS) from error
-        await self._end()
-        return b""
+        if not piece:
+            await self._end()
+        return piece
 
-    def _unpack(self, piece: bytes) -> bytes:
-        """A part of a piece's content, since a few bytes may stand for very many."""
-        if self._unpacker is None:
+    async def _read(self) -> bytes:
+        async for piece in self._pieces:
             return piece
-        unpacked = self._unpacker.decompress(piece, MAX_UNPACKED_BYTES)
-        self._packed = self._unpacker.unconsumed_tail
-        return unpacked
+        return b""
 
     async def aclose(self) -> None:
         """Close the connection if the body is not at its end."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 
 from ..errors import TransportFailed
 from .exchange import HTTPRequest
+from .unpacking import NotUnpacked
 
 __all__ = ["transport_failed"]
 
@@ -23,8 +24,10 @@ def transport_failed(error: Exception, request: HTTPRequest, problems: Mapping[t
     """The error to raise from a library's own.
 
     Args:
-        problems: The library's classes, the first that fits; the last fits all.
+        problems: The library's classes, the first that fits; the last fits all. `NotUnpacked` has words of its own.
     """
+    if isinstance(error, NotUnpacked):
+        return TransportFailed(request.method, request.address, str(error), True)
     problem = next(words for kind, words in problems.items() if isinstance(error, kind))
     if reason := _reason(error):
         problem = f"{problem}: {reason}"

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import gzip
 import socket
+import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
@@ -116,13 +117,47 @@ async def a_piece_is_read_when_it_comes(factory: ExchangeFactory) -> None:
 
 
 async def a_packed_body_is_unpacked(factory: ExchangeFactory) -> None:
-    packed = gzip.compress(b"much " * 1000)
-    raw = b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(packed)
-    async with _between(factory, _answering(raw + packed, raw + b"x" * len(packed))) as (exchange, server):
+    content = b"much " * 1000
+    async with _between(factory, _answering(_packed("gzip", gzip.compress(content)))) as (exchange, server):
         request = HTTPRequest("POST", server.url, {"accept-encoding": "gzip"}, b"{}")
-        _expect("body", (await _ask(exchange, request))[1], b"much " * 1000)
+        _expect("body", (await _ask(exchange, request))[1], content)
         _expect("accept-encoding", server.requests[0].lower().count(b"accept-encoding: gzip\r\n"), 1)
-        await _fails(exchange, request)
+
+
+async def a_packed_body_may_have_any_shape_of_its_coding(factory: ExchangeFactory) -> None:
+    content, member, wrapped = b"much " * 1000, gzip.compress(b"much " * 500), zlib.compress(b"much " * 1000)
+    shapes = {
+        "two members": ("gzip", member + member),
+        "followed by zeros": ("gzip", member + member + bytes(512)),
+        "an old name": ("x-gzip", member + member),
+        "in capitals": ("GZIP", member + member),
+        "zlib": ("deflate", wrapped),
+        "zlib without its wrapping": ("deflate", wrapped[2:-4]),
+        "not packed": ("identity", content),
+    }
+    async with _between(factory, _answering(*(_packed(*shape) for shape in shapes.values()))) as (exchange, server):
+        for shape in shapes:
+            _expect(f"body, {shape}", (await _ask(exchange, _post(server)))[1], content)
+
+
+async def a_packed_body_that_breaks_off_is_an_error(factory: ExchangeFactory) -> None:
+    member, wrapped = gzip.compress(b"much " * 1000), zlib.compress(b"much " * 1000)
+    broken = [
+        _packed("gzip", b"x" * len(member)),
+        _packed("gzip", member[:-1]),
+        _packed("gzip", member + member[:-9]),
+        _packed("gzip", member[:1]),
+        _packed("deflate", wrapped[:-5]),
+        _packed("deflate", wrapped[2:-8]),
+    ]
+    async with _between(factory, _answering(*broken, OK)) as (exchange, server):
+        for _ in broken:
+            await _fails(exchange, _post(server))
+        _expect("the request behind them", (await _ask(exchange, _post(server)))[0], 200)
+
+
+def _packed(coding: str, body: bytes) -> bytes:
+    return b"HTTP/1.1 200 OK\r\ncontent-encoding: %s\r\ncontent-length: %d\r\n\r\n%s" % (coding.encode(), len(body), body)
 
 
 async def a_redirect_is_not_followed(factory: ExchangeFactory) -> None:
@@ -384,6 +419,8 @@ EXCHANGE_CHECKS: list[ExchangeCheck] = [
     a_body_may_be_framed_in_any_way,
     a_piece_is_read_when_it_comes,
     a_packed_body_is_unpacked,
+    a_packed_body_may_have_any_shape_of_its_coding,
+    a_packed_body_that_breaks_off_is_an_error,
     a_redirect_is_not_followed,
     a_head_may_be_large_but_not_endless,
     a_connection_is_used_again,
