@@ -395,7 +395,16 @@ async def test_a_stopped_run_has_no_output() -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"output": object()}, "no answer can be .*; give a Pydantic model, a dataclass, a TypedDict or a JSON schema"),
+        ({"output": type}, "no answer can be a type: .*; give a Pydantic model, a dataclass, a TypedDict, another type"),
+        (
+            {"output": object()},
+            r"output= is a value of object and not a type; give .* such as list\[int\], or a JSON schema",
+        ),
+        ({"output": []}, "output= is a value of list and not a type; give a Pydantic model"),
+        ({"output": "Weather"}, "output= is a value of str and not a type"),
+        ({"output": Output(PORTO)}, "output= is a value of Weather and not a type"),  # type: ignore[arg-type]
+        ({"output": lambda: PORTO}, "output= is a function; give a Pydantic model"),
+        ({"output": len}, "output= is a function"),
         ({"output": Output(Weather, tool="look")}, 'two tools are named "look"'),
         ({"output": {"type": "nonsense"}}, r"output= is no JSON schema: at \$.type"),
         ({"output": {"$ref": "#/definitions/A"}}, r'put what it refers to under "\$defs"'),

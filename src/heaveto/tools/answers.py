@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from types import BuiltinFunctionType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Generic, cast, overload
 
 from ..causes import Stop, text_of
@@ -28,6 +29,9 @@ else:
 __all__ = ["AnswerForm", "FinalAnswer", "Output", "TakenAnswer", "build_answer_form"]
 
 WRAPPED = "answer"  # the field of an answer that is no object by itself: every API wants one
+RIGHT = "give a Pydantic model, a dataclass, a TypedDict, another type such as list[int], or a JSON schema"
+
+_OF_TYPES = ("typing", "typing_extensions", "types", "annotationlib")  # where what is a type and no class is from
 
 
 class Output(Generic[T]):
@@ -167,11 +171,21 @@ def build_answer_form(output: Output[T] | type[T] | Mapping[str, Any]) -> Answer
         schema, wrapped = _as_object(dict(of))
         read: Callable[[dict[str, Any]], Any] = reader_of(schema)
     else:
+        _check_is_type(of)
         name = getattr(of, "__name__", "answer")
         schema, read, wrapped = _of_type(of, name)
     take: Callable[[dict[str, Any]], Any] = (lambda data: _unwrapped(read(data))) if wrapped else read
     tool = "" if made.native else made.tool
     return AnswerForm(_fitting(name), schema, take, corrections=made.corrections, tool=tool)
+
+
+def _check_is_type(of: Any) -> None:
+    """Refuse a value in a type's place, of which Pydantic would make something: of a function its arguments."""
+    if isinstance(of, type) or type(of).__module__ in _OF_TYPES:
+        return
+    if isinstance(of, FunctionType | BuiltinFunctionType | MethodType):
+        raise ConfigError("output= is a function", RIGHT)
+    raise ConfigError(f"output= is a value of {type(of).__name__} and not a type", RIGHT)
 
 
 def _of_type(of: Any, name: str) -> tuple[dict[str, Any], Callable[[dict[str, Any]], Any], bool]:
@@ -189,9 +203,7 @@ def _of_type(of: Any, name: str) -> tuple[dict[str, Any], Callable[[dict[str, An
             adapter = TypeAdapter(typed)
     except (PydanticUserError, PydanticUndefinedAnnotation) as error:
         wrong = str(error.message).splitlines()[0]
-        raise ConfigError(
-            f"no answer can be a {name}: {wrong}", "give a Pydantic model, a dataclass, a TypedDict or a JSON schema"
-        ) from error
+        raise ConfigError(f"no answer can be a {name}: {wrong}", RIGHT) from error
     return schema, lambda data: _validated(adapter, data, schema), wrapped
 
 
