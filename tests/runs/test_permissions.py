@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -108,6 +110,149 @@ def test_a_pattern_is_for_the_first_argument_or_for_all_paths(name: str, argumen
     tools = {each.name: each for each in (*file_tools(), run_command_tool())}
     found = permit(tools[name], ToolCall("c", name, json.dumps(arguments)))
     assert found is expected or (expected is False and found == "a rule of the user's forbids it")
+
+
+FORBIDDEN = "a rule of the user's forbids it"
+UNIFIED = "--- a/docs/a\n+++ b/secret/x\n@@ -1 +1 @@\n-a\n+b\n"
+NESTED = "*** Begin Patch\n*** Add File:  secret/x\n+x\n*** End Patch"
+
+
+def takes(*names: str) -> Any:
+    """A tool of somebody else's, of whose arguments only the names are known."""
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in names}}
+    return SimpleNamespace(name="fs__do", effect="write", approval=True, schema=schema)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"path": "secret"},
+        {"path": "secret/"},
+        {"path": "docs/./..//secret/x"},
+        {"path": "SECRET/x"},
+        {"path": "./secret/x://y"},
+        {"path": "{folder}/secret/x"},
+        {"path": "link/x"},
+        {"path": "docs/file"},
+        {"path": "link/../secret/x"},
+        {"source": "docs/a", "destination": "secret/x"},
+        {"from": "secret/x", "to": "docs/a"},
+        {"paths": ["docs/a", "secret/x"]},
+        {"edits": [{"filePath": "secret/x"}]},
+        {"old_path": "docs/a", "new_path": "secret/x"},
+        {"command": "ls", "cwd": "./secret"},
+        {"only": "./secret/test_x.py::test_y"},
+        {"patch": UNIFIED},
+        {"patch": NESTED.replace("  ", " ")},
+        {"diff": "rename from docs/a\nrename to secret/x\n"},
+    ],
+    ids=str,
+)
+def test_a_denial_holds_for_every_path_in_every_spelling(arguments: dict[str, Any], tmp_path: Path) -> None:
+    """And so does a rule that has a person asked, whatever is allowed."""
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "secret" / "x").touch()
+    (tmp_path / "link").symlink_to("secret")
+    (tmp_path / "docs" / "file").symlink_to("../secret/x")
+    said = ToolCall("c", "fs__do", json.dumps(arguments).replace("{folder}", str(tmp_path)))
+    tool = takes(*arguments)
+    assert Permissions("auto", allow=["*"], deny=["fs__*(secret/*)"]).within(tmp_path)(tool, said) == FORBIDDEN
+    assert Permissions("auto", allow=["*"], ask=["fs__*(secret/*)"]).within(tmp_path)(tool, said) is None
+    assert Permissions("auto", allow=["*"], ask=["*(secret/*)"], deny=["fs__do"]).within(tmp_path)(tool, said) == FORBIDDEN
+    assert Permissions("auto", deny=[f"*({tmp_path}/secret/*)"]).within(tmp_path)(tool, said) == FORBIDDEN
+    assert Permissions("auto", deny=["*(other/*)"], ask=["other(secret/*)"]).within(tmp_path)(tool, said) is True
+    if "{folder}" not in str(arguments):
+        assert Permissions("auto", deny=[f"*(*{tmp_path.name}*)"]).within(tmp_path)(tool, said) is True, (
+            "where the folder is"
+        )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "allowed"),
+    [
+        ({"path": "docs/a"}, True),
+        ({"path": "{folder}/docs/a"}, True),
+        ({"path": "docs/file"}, None),
+        ({"path": "docs/../secret/x"}, None),
+        ({"path": "DOCS/a"}, None),
+        ({"source": "docs/a", "destination": "docs/b"}, True),
+        ({"source": "docs/a", "destination": "src/b"}, None),
+        ({"paths": ["docs/a", "docs/b"]}, True),
+        ({"paths": ["docs/a", "src/b"]}, None),
+        ({"patch": UNIFIED}, None),
+    ],
+    ids=str,
+)
+def test_a_permission_fits_every_path_where_its_links_lead(arguments: Any, allowed: bool | None, tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "file").symlink_to("../secret/x")
+    permit = Permissions(allow=["fs__do(docs/*)"]).within(tmp_path)
+    said = ToolCall("c", "fs__do", json.dumps(arguments).replace("{folder}", str(tmp_path)))
+    assert permit(takes(*arguments), said) is allowed
+
+
+def test_arguments_are_read_as_the_tool_reads_them() -> None:
+    """A line break inside a string is one for the tool; nothing is allowed by it, and nothing gets past a denial."""
+    write_file = next(each for each in file_tools() if each.name == "write_file")
+    said = ToolCall("c", "write_file", '{"path": "secret/x", "content": "a\nb"}')
+    assert Permissions("auto", deny=["*(secret/*)"])(write_file, said) == FORBIDDEN
+    cut = ToolCall("c", "write_file", '{"path": "secret/x')
+    assert Permissions("auto", deny=["*(other/*)"])(write_file, cut) == FORBIDDEN, "who knows what it names"
+    assert Permissions("ask", allow=["*(*)"])(write_file, cut) is None
+
+
+def test_a_path_is_known_by_its_type_too() -> None:
+    @tool(effect="write")
+    def render(where: Path, also: list[Path], mood: str) -> str:
+        """Render."""
+        return ""
+
+    permit = Permissions("auto", deny=["*(secret/*)"])
+    for values in ({"where": "secret/x", "also": []}, {"where": "x", "also": ["./secret/y"]}):
+        assert permit(render, ToolCall("c", "render", json.dumps({"mood": "good", **values}))) == FORBIDDEN
+    said = ToolCall("c", "render", json.dumps({"where": "x", "also": [], "mood": "./secret/x"}))
+    assert permit(render, said) is True
+
+
+@pytest.mark.parametrize("rules", [{"deny": ["*(secret/*)"]}, {"ask": ["*(secret/*)"]}], ids=str)
+@pytest.mark.anyio
+async def test_what_rules_name_is_not_come_upon(rules: Any, tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    for name in ("secret/key.txt", "open.txt"):
+        (tmp_path / name).write_text("the word\n")
+    (tmp_path / "link.txt").symlink_to("secret/key.txt")
+    looks = calls(
+        ("list_files", {}),
+        ("search_files", {"pattern": "word"}),
+        ("read_file", {"path": "keys.txt"}),
+        ("list_files", {"path": "."}),
+    )
+    model = scripted(looks, "fine")
+    agent = Agent(model=model, store=MemoryStore(), tools=file_tools(), folder=tmp_path, permit=Permissions("auto", **rules))
+    listed, found, missed, again = [text for _, text in answers(await agent.run("go"))]
+    assert listed == again == "open.txt\n(2 files left out: a rule of the user's says so)"
+    assert found == "open.txt:1: the word\n(2 files left out: a rule of the user's says so)"
+    assert "key.txt" not in missed.replace("keys.txt", "")
+
+
+@pytest.mark.anyio
+async def test_what_a_person_allowed_is_shown(tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key.txt").write_text("the word\n")
+
+    async def approve(call: ToolCall) -> bool:
+        return True
+
+    agent = Agent(
+        model=scripted(calls(("list_files", {"path": "secret"})), "fine"),
+        store=MemoryStore(),
+        tools=file_tools(),
+        folder=tmp_path,
+        permit=Permissions("auto", ask=["*(secret/*)"]),
+        approve=approve,
+    )
+    assert answers(await agent.run("go")) == [("ok", "secret/key.txt")]
 
 
 def test_what_cannot_be_read_is_refused() -> None:

@@ -167,7 +167,7 @@ def command_agent(settings: Settings, folder: Path, store: Store, model: Model, 
         folder=folder,
         retry=RetryPolicy() if settings.attempts is None else RetryPolicy(attempts=settings.attempts),
         grace_seconds=settings.grace,
-        permit=Permissions(cast(Mode, settings.permission), settings.allow, settings.deny),
+        permit=Permissions(cast(Mode, settings.permission), settings.allow, settings.deny, settings.ask),
         approve=asker() if settings.output_format == "text" else None,
         sandbox=box,
     )

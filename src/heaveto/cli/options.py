@@ -43,6 +43,7 @@ class Settings:
     permission: str = "accept-edits"
     allow: Sequence[str] = ()
     deny: Sequence[str] = ()
+    ask: Sequence[str] = ()
     sandbox: str = "auto"
     network: bool = False
 
@@ -84,6 +85,7 @@ _KEPT = (
     "permission",
     "allow",
     "deny",
+    "ask",
     "sandbox",
     "network",
 )
@@ -168,6 +170,7 @@ _RUN_OPTIONS = [
     ),
     click.option("--allow", multiple=True, default=None, metavar="RULE", help="What may run: run_command(git diff*)."),
     click.option("--deny", multiple=True, default=None, metavar="RULE", help="What may not: run_command(*sudo*)."),
+    click.option("--ask", multiple=True, default=None, metavar="RULE", help="What asks you in any case: *(deploy/*)."),
     click.option(
         "--sandbox", type=_SANDBOXES, help="What commands and tests run in: the best there is; that or nothing; none."
     ),

@@ -254,6 +254,7 @@ def call_for(entry: CallEntry, toolbox: Toolbox, log: Log) -> Call:
         folder=toolbox.folder,
         sandbox=toolbox.sandbox,
         facts=marker.facts if marker else {},
+        hides=toolbox.hides(entry.call),
     )
 
 

@@ -15,12 +15,14 @@ from ..messages import Ending, ToolCall
 from ..models import ToolSpec
 from ..scopes import Slots
 from ..tools import Check, Effect, Sandbox, Tool
+from ..tools.protocol import Hides, hide_nothing
 from ..tools.schema import example_of
 
 __all__ = ["Approve", "Doubt", "Permit", "Resolve", "Toolbox", "by_name", "finished_by_error"]
 
 Approve = Callable[[ToolCall], Awaitable[bool | str]]
 Permit = Callable[[Tool, ToolCall], bool | str | None]
+HiddenFrom = Callable[[Tool, ToolCall], Hides | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,7 @@ class Toolbox:
         final: The tool among `tools` that takes the answer; None where a text is one.
         permit: Asked first: True lets a call run, a text denies it, None has `approve` asked. By default calls of tools that
             need an approval are asked about.
+        hidden_from: Which files a call does not come upon: None for all.
         resolve: Asked about a call in doubt that its tool cannot settle. None, or an answer of None: a person is.
         sandbox: What isolated tools are kept in; its name is told with the run.
     """
@@ -56,6 +59,7 @@ class Toolbox:
     approve: Approve | None = None
     resolve: Resolve | None = None
     permit: Permit | None = None
+    hidden_from: HiddenFrom | None = None
     final: Tool | None = None
     sandbox: Sandbox | None = None
 
@@ -80,6 +84,12 @@ class Toolbox:
 
     def specs(self) -> tuple[ToolSpec, ...]:
         return tuple(ToolSpec(tool.name, tool.description, tool.schema) for tool in self.tools.values())
+
+    def hides(self, call: ToolCall) -> Hides:
+        """Which files the call does not come upon."""
+        tool = self.tools.get(call.name)
+        hides = self.hidden_from(tool, call) if self.hidden_from and tool else None
+        return hides or hide_nothing
 
     def may_run_beside(self, name: str) -> bool:
         """Whether calls of this tool may run at once with their neighbours. What does not exist disturbs nobody."""

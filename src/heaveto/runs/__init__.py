@@ -1,8 +1,9 @@
 """Agents and their runs: a loop with a journal and a scope.
 
 `agent.py` what is set to work; `opening.py` a run's journal, new or old; `run.py` the run under way; `watchers.py` its
-events; `permissions.py` which calls ask a person, and `approving.py` that person's word; `changes.py` what it changed in
-its folder, and `undoing.py` how that is taken back; `signals.py` signals as causes.
+events; `permissions.py` which calls ask a person, `touched.py` what rules are held against, and `approving.py` that
+person's word; `changes.py` what it changed in its folder, and `undoing.py` how that is taken back; `signals.py` signals as
+causes.
 """
 
 from .agent import Agent, Result

@@ -32,6 +32,7 @@ from ..tools import AnswerForm, FinalAnswer, Output, Sandbox, Tool, build_answer
 from .checks import check_answer_form, settled_sampling
 from .listening import listen
 from .opening import begin, take_up
+from .permissions import Permissions
 from .prompts import message_of
 from .run import Run, carrying, cause_of
 from .signals import Signals
@@ -136,15 +137,18 @@ class Agent(Generic[T]):
         for each in (self.limits, budget.limits if budget else self.limits):
             check_price(each, model)
         self._form: AnswerForm[T] | None = None if output is None else build_answer_form(output)
+        inside = Path(folder or ".").resolve()
+        permit = permit.within(inside) if isinstance(permit, Permissions) else permit
         final = None if self._form is None or not self._form.tool else FinalAnswer(self._form)
         check_answer_form(model, self._form, with_tools=bool(tools))
         self._toolbox = Toolbox(
             tools=by_name(tools if final is None else [*tools, final]),
             final=final,
-            folder=Path(folder or ".").resolve(),
+            folder=inside,
             slots=slots or Slots(TOOL_SLOTS, "tool slot"),
             approve=approve,
             permit=permit,
+            hidden_from=permit.hidden_from if isinstance(permit, Permissions) else None,
             resolve=resolve,
             sandbox=sandbox,
         )

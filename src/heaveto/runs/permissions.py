@@ -1,33 +1,37 @@
-"""Which calls may run without a person: a mode, and rules by tool and argument. Pure.
+"""Which calls may run without a person: a mode, and rules by tool and argument.
 
-A rule is a tool's name, or one with a pattern for its first argument, or for its paths: `run_command(git diff*)`,
-`write_file(docs/*)`, `apply_patch(docs/*)`. Of several paths a permission has to fit each, a denial only one. A denial wins
-over a permission. A permission with a pattern is not given to a text that a shell would take for more than one command,
-since `git diff*` fits `git diff; rm -r .` too; a denial is.
+A rule is a tool's name, or one with a pattern for its paths, or for its first argument if it has none:
+`run_command(git diff*)`, `write_file(docs/*)`, `apply_patch(docs/*)`. A denial wins over a question, and that over a
+permission. Of several paths a permission has to fit each, a denial or a question only one, in any spelling. A permission
+with a pattern is not given to a text that a shell would take for more than one command, since `git diff*` fits
+`git diff; rm -r .` too; a denial is.
 """
 
 from __future__ import annotations
 
+import copy
 import fnmatch
-import json
-import posixpath
 import re
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, get_args
+from pathlib import Path
+from typing import Literal, Self, TypeAlias, get_args
 
 from ..errors import ConfigError
 from ..messages import ToolCall
 from ..tools import Tool
+from ..tools.json_text import NotArguments, decode_arguments
+from ..tools.protocol import Hides
+from .touched import Touched, find_touched, fold, forms_of, reaches_of
 
 __all__ = ["Mode", "Permissions"]
 
 Mode: TypeAlias = Literal["ask", "accept-edits", "auto", "deny"]
 
 _RULE = re.compile(r"(?P<tool>[A-Za-z0-9_*-]+)(?:\((?P<pattern>.*)\))?", re.DOTALL)
-_PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Delete|Update) File|Move to): *(.*\S)\s*$", re.MULTILINE)
 _SHELL = frozenset(";&|<>`$()\n\r\\")
+_FORBIDDEN = "a rule of the user's forbids it"
+_NOT_ASKED = "the user allows no such calls; go on without them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +46,17 @@ class _Rule:
             raise ConfigError(f'"{text}" is no rule', "give a tool's name, or one with a pattern: run_command(git diff*)")
         return cls(match["tool"], match["pattern"])
 
-    def fits(self, name: str, text: str) -> bool:
-        if not fnmatch.fnmatchcase(name, self.tool):
-            return False
+    def is_for(self, name: str) -> bool:
+        return fnmatch.fnmatchcase(name, self.tool)
+
+    def fits(self, text: str) -> bool:
+        """Whether it is for a text as that stands."""
         return self.pattern is None or fnmatch.fnmatchcase(text, self.pattern)
+
+    def reaches(self, path_spellings: Collection[str]) -> bool:
+        """Whether it is for a path in any of its spellings; absolute ones only if it is absolute itself."""
+        pattern = fold(self.pattern or "*")
+        return any(fnmatch.fnmatchcase(each, pattern) for each in path_spellings if each[:1] != "/" or pattern[:1] == "/")
 
 
 class Permissions:
@@ -55,63 +66,95 @@ class Permissions:
         mode: "ask": a person, about all that does not only read. "accept-edits": about tools that say that they need an
             approval. "auto": about nothing. "deny": what would be asked about is denied.
         allow: Rules for calls that may run.
-        deny: Rules for calls that may not.
+        deny: Rules for calls that may not. The files that they name are not listed or searched either.
+        ask: Rules for calls that a person is asked about, whatever the mode and the permissions say.
 
     Raises:
         ConfigError: When the mode or a rule cannot be read.
     """
 
-    def __init__(self, mode: Mode = "accept-edits", allow: Sequence[str] = (), deny: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        mode: Mode = "accept-edits",
+        allow: Sequence[str] = (),
+        deny: Sequence[str] = (),
+        ask: Sequence[str] = (),
+    ) -> None:
         if mode not in get_args(Mode):
             raise ConfigError(f'there is no permission mode "{mode}"', f"use one of {', '.join(get_args(Mode))}")
         self._mode = mode
-        self._allow, self._deny = [[_Rule.read(each) for each in rules] for rules in (allow, deny)]
+        self._allow, self._deny, self._ask = [[_Rule.read(each) for each in rules] for rules in (allow, deny, ask)]
+        self._folder: Path | None = None
+
+    def within(self, folder: Path) -> Self:
+        """The same for paths from a folder, whose links are looked at; the agent does it with its own."""
+        bound = copy.copy(self)
+        bound._folder = folder.resolve()
+        return bound
 
     def __call__(self, tool: Tool, call: ToolCall) -> bool | str | None:
         """True: it may run. A text: it may not, and why. None: a person has to say."""
-        texts, is_one = _texts_of(tool, call)
-        if any(rule.fits(tool.name, text) for rule in self._deny for text in _with_ends(texts)):
-            return "a rule of the user's forbids it"
-        usable = [rule for rule in self._allow if rule.pattern is None or is_one]
-        if all(any(rule.fits(tool.name, text) for rule in usable) for text in texts):
+        touched = _touched_by(tool, call)
+        if self._reached(self._deny, tool.name, touched):
+            return _FORBIDDEN
+        if self._reached(self._ask, tool.name, touched):
+            return _NOT_ASKED if self._mode == "deny" else None
+        if self._allowed(tool.name, touched):
             return True
         asks = tool.effect != "read" if self._mode == "ask" else tool.approval
         if self._mode == "auto" or not asks:
             return True
-        return "the user allows no such calls; go on without them" if self._mode == "deny" else None
+        return _NOT_ASKED if self._mode == "deny" else None
+
+    def hidden_from(self, tool: Tool, call: ToolCall) -> Hides | None:
+        """Whether a file is not for this call, which does not name it: None where no rule says so of any.
+
+        Files that a person would be asked about are not either, unless the call itself was asked about.
+        """
+        rules = _with_pattern(self._deny, tool.name)
+        asking = _with_pattern(self._ask, tool.name)
+        if asking and not self._reached(asking, tool.name, _touched_by(tool, call)):
+            rules += asking
+        if not rules:
+            return None
+        return lambda path: _any_reaches(rules, reaches_of(path, self._folder))
+
+    def _reached(self, rules: Sequence[_Rule], name: str, touched: Touched) -> bool:
+        """Whether a rule is for any of what a call names."""
+        found = [rule for rule in rules if rule.is_for(name)]
+        if not found or not touched.is_clear or any(rule.fits(touched.first) for rule in found):
+            return bool(found)
+        named = [*touched.paths, *touched.folders]
+        if not touched.is_list and not re.search(r"\s", touched.first):
+            named.append(touched.first)  # such as a test's file
+        return any(_any_reaches(found, reaches_of(path, self._folder)) for path in named if path)
+
+    def _allowed(self, name: str, touched: Touched) -> bool:
+        """Whether the permissions fit all that a call names."""
+        usable = [rule for rule in self._allow if rule.is_for(name)]
+        if not _is_plain(touched):
+            usable = [rule for rule in usable if rule.pattern is None]
+        texts = [form for path in touched.paths for form in forms_of(path, self._folder)] if usable else []
+        return all(any(rule.fits(text) for rule in usable) for text in texts or [touched.first])
 
 
-def _texts_of(tool: Tool, call: ToolCall) -> tuple[list[str], bool]:
-    """What of a call a pattern is for; and whether a shell would take each for one plain word or command.
-
-    The paths of a call that has some, or else its first argument: first by the tool's schema, since the model may write them
-    in any order.
-    """
+def _touched_by(tool: Tool, call: ToolCall) -> Touched:
     try:
-        values = json.loads(call.arguments or "{}")
-    except ValueError:
-        return [call.arguments], False
-    if not isinstance(values, dict):
-        return [str(values)], False
-    if not (texts := list(_paths_in(values))):
-        declared = tool.schema.get("properties", {})
-        first = next((values[name] for name in (*declared, *values) if name in values), "")
-        if isinstance(first, list):
-            return [shlex.join(map(str, first))], True
-        texts = [str(first)]
-    return texts, not any(_SHELL & set(text) for text in texts)
+        return find_touched(tool.schema, decode_arguments(call.arguments))
+    except NotArguments:
+        return Touched(first=call.arguments, is_clear=False)
 
 
-def _paths_in(values: dict[str, Any]) -> Iterator[str]:
-    """The files that a call names, in one spelling; those of a patch too."""
-    paths = [values[name] for name in ("path", "to") if isinstance(values.get(name), str)]
-    if isinstance(patch := values.get("patch"), str):
-        paths += _PATCHED.findall(patch)
-    for path in paths:
-        yield path if "://" in path else posixpath.normpath(path)
+def _is_plain(touched: Touched) -> bool:
+    """Whether a shell would take each text for one plain word or command."""
+    if touched.is_list and not touched.paths:
+        return True
+    return touched.is_clear and not any(_SHELL & set(text) for text in touched.paths or [touched.first])
 
 
-def _with_ends(texts: Sequence[str]) -> list[str]:
-    """The texts, and of an absolute path what it may be relative to the folder: a denial reaches that too."""
-    parts = [text.split("/") for text in texts if text.startswith("/")]
-    return [*texts, *("/".join(each[at:]) for each in parts for at in range(1, len(each)))]
+def _with_pattern(rules: Sequence[_Rule], name: str) -> list[_Rule]:
+    return [rule for rule in rules if rule.pattern is not None and rule.is_for(name)]
+
+
+def _any_reaches(rules: Sequence[_Rule], path_spellings: Collection[str]) -> bool:
+    return any(rule.reaches(path_spellings) for rule in rules)

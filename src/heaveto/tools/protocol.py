@@ -16,14 +16,32 @@ from ..scopes import time_left
 if TYPE_CHECKING:
     from .sandbox import Sandbox
 
-__all__ = ["Call", "Check", "Effect", "Facts", "Progress", "Recovery", "Tool", "Undo", "recovery_of"]
+__all__ = [
+    "Call",
+    "Check",
+    "Effect",
+    "Facts",
+    "Hides",
+    "Progress",
+    "Recovery",
+    "Tool",
+    "Undo",
+    "hide_nothing",
+    "recovery_of",
+]
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
 Facts: TypeAlias = Mapping[str, Any]  # plain JSON data
+Hides: TypeAlias = Callable[[str], bool]
 Progress: TypeAlias = Callable[[str], None]
 
 
 def _say_nothing(text: str) -> None: ...
+
+
+def hide_nothing(path: str) -> bool:  # noqa: ARG001
+    """Where no rule says of any file that it is not to be shown."""
+    return False
 
 
 def _no_run(fn: Callable[[], Awaitable[object]]) -> None:  # noqa: ARG001
@@ -41,6 +59,8 @@ class Call:
         progress: Call it with a line of text that a watching person may see.
         background: Call it with an async function that goes on after the call; it is stopped when the run ends. It must not
             raise.
+        hides: Whether a file, by its path from the folder, is not to be shown: a rule of the user's says so. For tools that
+            come upon files which their arguments do not name; not in a process of its own.
         sandbox: What a process that runs for this call is kept in; None for nothing.
         until: On the system's monotonic clock, when the call's limit passes; only in a process of its own, where no scope
             says it.
@@ -55,6 +75,7 @@ class Call:
     facts: Facts = field(default_factory=dict)
     progress: Progress = _say_nothing
     background: Callable[[Callable[[], Awaitable[object]]], None] = _no_run
+    hides: Hides = hide_nothing
     until: float = math.inf
     sandbox: Sandbox | None = None
 

@@ -38,15 +38,18 @@ def list_files(call: Call, path: str = ".") -> str:
         path: Folder, relative to the working folder.
     """
     workspace = Workspace(call.folder)
-    with pointing_to_files(workspace, path):
+    with pointing_to_files(workspace, path, call.hides):
         start = workspace.resolve(path)
         if start and workspace.kind(start) == "file":
             raise ToolError(f'"{path}" is a file; read_file shows it')
-        files = sorted(_name(parts) for parts in walk_files(workspace, start))
+        found = sorted(walk_files(workspace, start))
+    seen = _not_hidden(call, found)
+    files = sorted(map(_name, seen))
     lines = files[:_MAX_LISTED]
     if (more := len(files) - _MAX_LISTED) > 0:
         lines.append(f"... {more} more; list a folder of it")
-    return "\n".join(lines) or f'no files below "{path}"'
+    lines = lines or [f'no files below "{path}"']
+    return "\n".join([*lines, *_tell_hidden(len(found) - len(seen))])
 
 
 @tool(effect="read")
@@ -59,7 +62,7 @@ def read_file(call: Call, path: str, first_line: int = 1, last_line: int | None 
         last_line: The last line wanted; the end of the file by default.
     """
     workspace = Workspace(call.folder)
-    with pointing_to_files(workspace, path):
+    with pointing_to_files(workspace, path, call.hides):
         name = _name(workspace.resolve(path))
         lines = split_lines(decode_text(name, workspace.read(path))[0])
     first, last = _check_range(name, len(lines), first_line, last_line)
@@ -79,10 +82,11 @@ def search_files(call: Call, pattern: str, path: str = ".") -> str:
         path: Folder or file, relative to the working folder.
     """
     workspace = Workspace(call.folder)
-    with pointing_to_files(workspace, path), open_searcher(pattern, _MAX_FOUND + 1) as searcher:
+    with pointing_to_files(workspace, path, call.hides), open_searcher(pattern, _MAX_FOUND + 1) as searcher:
         start = workspace.resolve(path)
         paths = [start] if workspace.kind(start) == "file" else sorted(walk_files(workspace, start))
-        found, too_long = _search(workspace, searcher, paths)
+        seen = _not_hidden(call, paths)
+        found, too_long = _search(workspace, searcher, seen)
     lines = found[:_MAX_FOUND]
     if len(found) > _MAX_FOUND:
         lines.append("... more; narrow the pattern")
@@ -90,12 +94,12 @@ def search_files(call: Call, pattern: str, path: str = ".") -> str:
         lines.append("no matches")
     if too_long:
         lines.append(f"({too_long} lines longer than {MAX_LINE_CHARS} characters were not searched)")
-    return "\n".join(lines)
+    return "\n".join([*lines, *_tell_hidden(len(paths) - len(seen))])
 
 
 def _plan_edit(call: Call, arguments: Mapping[str, Any]) -> Facts:
     workspace, path = Workspace(call.folder), arguments["path"]
-    with pointing_to_files(workspace, path):
+    with pointing_to_files(workspace, path, call.hides):
         seen = workspace.look(path)
         return _note(workspace, path, seen, *_edit(workspace, arguments, seen.data))
 
@@ -144,7 +148,7 @@ def edit_file(call: Call, path: str, old: str, new: str) -> str:
             raise NotThere(f'there is no "{path}"')
         return _edit(workspace, arguments, data)
 
-    with pointing_to_files(workspace, path):
+    with pointing_to_files(workspace, path, call.hides):
         return _change(workspace, call, path, edit)
 
 
@@ -164,6 +168,15 @@ def write_file(call: Call, path: str, content: str) -> str:
 def file_tools() -> list[Tool]:
     """The file tools: three that look, five that change."""
     return [list_files, read_file, search_files, edit_file, write_file, apply_patch, move_file, delete_file]
+
+
+def _not_hidden(call: Call, paths: list[Parts]) -> list[Parts]:
+    return [parts for parts in paths if not call.hides("/".join(parts))]
+
+
+def _tell_hidden(count: int) -> list[str]:
+    files = "1 file" if count == 1 else f"{count} files"
+    return [f"({files} left out: a rule of the user's says so)"] if count else []
 
 
 # --- reading --------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...errors import ToolError
 from ...scopes import check_stop
+from ..protocol import Hides, hide_nothing
 from .replacing import TEMP_PREFIX
 from .workspace import Entry, NotThere, Parts, Workspace
 
@@ -48,22 +49,23 @@ def walk_files(workspace: Workspace, start: Parts = ()) -> Iterator[Parts]:
     yield from _walk(workspace, start, workspace.scan(start), rules)
 
 
-def find_nearest(workspace: Workspace, path: str) -> str | None:
+def find_nearest(workspace: Workspace, path: str, hides: Hides = hide_nothing) -> str | None:
     """The existing file whose path is most like the given one; None when none is."""
     parts = workspace.resolve(path)
-    known = ["/".join(each) for each in itertools.islice(walk_files(workspace), _MAX_CANDIDATES)]
+    paths = ["/".join(each) for each in itertools.islice(walk_files(workspace), _MAX_CANDIDATES)]
+    known = [each for each in paths if not hides(each)]
     same_name = sorted(each for each in known if parts and each.rsplit("/", 1)[-1] == parts[-1])
     nearest = difflib.get_close_matches("/".join(parts), same_name or known, n=1, cutoff=0.0 if same_name else 0.6)
     return nearest[0] if nearest else None
 
 
 @contextmanager
-def pointing_to_files(workspace: Workspace, path: str) -> Iterator[None]:
-    """Add the nearest existing file to what says that there is none."""
+def pointing_to_files(workspace: Workspace, path: str, hides: Hides = hide_nothing) -> Iterator[None]:
+    """Add the nearest existing file, of those that may be shown, to what says that there is none."""
     try:
         yield
     except NotThere as error:
-        nearest = find_nearest(workspace, path)
+        nearest = find_nearest(workspace, path, hides)
         hint = f'did you mean "{nearest}"?' if nearest else "list_files shows what there is"
         raise NotThere(f"{error}; {hint}") from error
 
