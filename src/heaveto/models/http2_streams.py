@@ -1,4 +1,4 @@
-"""What httpcore leaves undone where a stop comes: HTTP/2 has many requests on one connection, and a stop is of one of them.
+"""What httpcore leaves undone where HTTP/2 has many requests on one connection, and a stop or an error is of one of them.
 
 The rules of this file:
 - A stream that is given up is reset, whether its answer had begun or not, and the window of its unread bytes given back.
@@ -6,21 +6,33 @@ The rules of this file:
   server that takes nothing for longer than a write may last is as good as gone.
 - Nor does it cut the few awaits in which httpcore makes a new connection ready for its first request: its count of streams
   would be wrong from then on.
+- A connection on which a time limit passed may be dead, which only its silence tells, so it gets no new requests. One that
+  gets none is closed with its last stream.
+- A server's good-bye (GOAWAY) without an error ends no stream that the server still answers, as h2 would have it. Those
+  that it did not look at are refused, and it gets no new ones (RFC 9113, 6.8).
+- A frame that is too long is an error when its head has come: h2 would wait for all of it, up to 16 MB.
+- An answer without a status, which httpcore would take for a 200, is none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import struct
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any
 
 import anyio
 import httpcore2
 import httpx2
 
-from ..causes import SaveTimeout
-from ..scopes import finish
+from ..causes import DeadlinePassed, SaveTimeout
+from ..scopes import current_cause, finish
 
-__all__ = ["MakingReady", "give_up", "speaks_http2", "uncut"]
+__all__ = ["MakingReady", "check_frames", "give_up", "speaks_http2", "uncut", "was_looked_at", "was_refused"]
+
+HEAD_BYTES = 9  # of a frame: its length, kind, flags and stream (RFC 9113, 4.1)
+RST_STREAM, GOAWAY = 3, 7
+NO_ERROR, REFUSED_STREAM = 0, 7
+STREAM_NUMBER = 0x7FFFFFFF  # without the reserved bit
 
 WRITE_SECONDS = 5.0  # of one write, which is a frame or a few; httpx2's own default
 
@@ -43,6 +55,26 @@ def uncut(write: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None
             raise httpcore2.WriteTimeout(f"{WRITE_SECONDS:.0f} s") from error
 
     return writing
+
+
+class BrokenProtocol(httpcore2.RemoteProtocolError):
+    """What came on a connection is no HTTP/2."""
+
+
+class SaidGoodBye(httpcore2.RemoteProtocolError):
+    """The server takes no more requests on a connection."""
+
+
+def was_refused(error: Exception) -> bool:
+    """Whether the server says that it did nothing for a request, so that it may be sent again (RFC 9113, 8.7)."""
+    told = error.args[0] if error.args else None
+    return isinstance(error, SaidGoodBye) or getattr(told, "error_code", None) == REFUSED_STREAM
+
+
+def was_looked_at(error: Exception) -> bool:
+    """Whether the server may have done something for a request: it named its stream, or the connection, or sent nonsense."""
+    named = bool(error.args) and not isinstance(error.args[0], str)  # by an event of h2's: a stream reset, a good-bye
+    return isinstance(error, BrokenProtocol) or (named and not was_refused(error))
 
 
 class MakingReady:
@@ -73,11 +105,15 @@ async def give_up(client: httpx2.AsyncClient, url: str, request: Any, number: in
         number: The stream's.
     """
     from h2.errors import ErrorCodes  # loaded by whoever uses HTTP/2
-    from h2.events import DataReceived
+    from h2.events import ConnectionTerminated, DataReceived
     from h2.exceptions import ProtocolError
 
     if (connection := _connection_of(client, url, request)) is None:
         return
+    if isinstance(current_cause(), DeadlinePassed):
+        connection._connection_error = True
+    if connection._connection_error and connection._events.keys() <= {number}:
+        connection._connection_terminated = connection._connection_terminated or ConnectionTerminated()  # so it is closed
     state = connection._h2_state
     try:
         for event in connection._events.get(number, ()):
@@ -88,6 +124,103 @@ async def give_up(client: httpx2.AsyncClient, url: str, request: Any, number: in
         await connection._write_outgoing_data(request)
     except (ProtocolError, httpcore2.NetworkError, httpcore2.TimeoutException):
         pass  # the stream or the connection is gone, and its windows with it
+
+
+def check_frames(client: httpx2.AsyncClient, url: str, request: Any) -> None:
+    """See to it that a connection's frames are looked at before h2 takes them in. Arguments as for `give_up`.
+
+    Raises:
+        SaidGoodBye: The request must not go out on this connection.
+    """
+    if (connection := _connection_of(client, url, request)) is None:
+        return
+    if not isinstance(frames := getattr(connection._h2_state.receive_data, "__self__", None), _Frames):
+        frames = _Frames(connection)
+        connection._h2_state.receive_data = frames.receive
+    if frames.said_good_bye:
+        raise SaidGoodBye("the server takes no more requests on this connection")
+
+
+class _Frames:
+    """The frames that come on a connection.
+
+    Attributes:
+        said_good_bye: Whether the server takes no more requests on it.
+    """
+
+    def __init__(self, connection: Any) -> None:
+        self._connection, self._h2_receive = connection, connection._h2_state.receive_data
+        self._unread = b""  # a frame's head that has not all come, or a good-bye that has not
+        self._payload = 0  # bytes that are still to come of the frame that is passed on
+        self.said_good_bye = False
+
+    def receive(self, data: bytes) -> Any:
+        """h2's events of these bytes.
+
+        Raises:
+            BrokenProtocol: They break the protocol. Then nothing more is read from the connection.
+        """
+        from h2.exceptions import ProtocolError
+
+        try:
+            events = self._h2_receive(b"".join(self._pass_on(self._unread + data)))
+            _check_statuses(events)
+            return events
+        except ProtocolError as error:
+            self._connection._connection_error = True
+            self._connection._read_exception = broken = BrokenProtocol(str(error))
+            raise broken from error
+
+    def _pass_on(self, data: bytes) -> Iterator[bytes]:
+        at, self._unread = 0, b""
+        while at < len(data):
+            if self._payload:
+                piece = data[at : at + self._payload]
+                self._payload -= len(piece)
+                at += len(piece)
+                yield piece
+                continue
+            size = HEAD_BYTES + self._check_length(data[at : at + 3])
+            if len(data) < at + HEAD_BYTES or (data[at + 3] == GOAWAY and len(data) < at + size):
+                self._unread = data[at:]
+                return
+            if data[at + 3] == GOAWAY:
+                yield self._good_bye(data[at : at + size])
+                at += size
+            else:
+                self._payload = size
+
+    def _check_length(self, head: bytes) -> int:
+        from h2.exceptions import FrameTooLargeError
+
+        length, most = int.from_bytes(head), self._connection._h2_state.max_inbound_frame_size
+        if length > most and len(head) == 3:
+            raise FrameTooLargeError(f"a frame of {length:,} bytes, and {most:,} are the most")
+        return length
+
+    def _good_bye(self, frame: bytes) -> bytes:
+        """What h2 gets in the place of a good-bye."""
+        if len(frame) < HEAD_BYTES + 8:
+            return frame
+        last, code = struct.unpack_from(">II", frame, HEAD_BYTES)
+        self.said_good_bye = self._connection._connection_error = True
+        refused = sorted(each for each in self._connection._events if each > last & STREAM_NUMBER)
+        return b"".join([*map(_refusal_of, refused), b"" if code == NO_ERROR else frame])
+
+
+def _check_statuses(events: Iterable[Any]) -> None:
+    from h2.events import ResponseReceived
+    from h2.exceptions import ProtocolError
+
+    for event in events:
+        if isinstance(event, ResponseReceived):
+            status = next((value for name, value in event.headers or () if name == b":status"), b"")
+            if len(status) != 3 or not status.isdigit():
+                raise ProtocolError("an answer without a status")
+
+
+def _refusal_of(stream: int) -> bytes:
+    return struct.pack(">IBII", 4 << 8 | RST_STREAM, 0, stream, REFUSED_STREAM)
 
 
 def _connection_of(client: httpx2.AsyncClient, url: str, request: Any) -> Any:

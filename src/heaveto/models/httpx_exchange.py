@@ -29,7 +29,7 @@ from ..causes import Cancelled
 from ..scopes import Scope, finish
 from .chunk_joining import ChunkJoiner
 from .exchange import HTTPRequest, stays_here
-from .http2_streams import MakingReady, give_up, speaks_http2, uncut
+from .http2_streams import MakingReady, check_frames, give_up, speaks_http2, uncut, was_looked_at, was_refused
 from .network_problems import transport_failed
 from .unpacking import PACKED, NotUnpacked, read_unpacked, unpacker_for
 
@@ -111,8 +111,9 @@ class _Trace:
     def __init__(self, connected: Callable[[], None]) -> None:
         self._connected, self.new_connection = connected, False
         self.heard = False  # bytes came
+        self.beginning: Callable[[Any], None] | None = None  # called before an HTTP/2 request goes out
         self.leaving: Callable[[Any, int], Awaitable[None]] | None = None  # called before an HTTP/2 stream is forgotten
-        self._http2 = self._told_off = False
+        self._http2 = self._looked_at = self._refused = False
         self._stream: Any = None
         self._request: Any = None
         self.making_ready = MakingReady()
@@ -121,9 +122,9 @@ class _Trace:
     def is_stale(self) -> bool:
         """Whether a kept connection was dead: nothing had come for this request, so that it may go out once more.
 
-        With HTTP/2 something always comes; what counts there is whether the server named the stream or the connection.
+        With HTTP/2 something always comes; what counts there is what the server said of the stream or the connection.
         """
-        return not self.new_connection and not (self._told_off if self._http2 else self.heard)
+        return self._refused or (not self.new_connection and not (self._looked_at if self._http2 else self.heard))
 
     async def __call__(self, name: str, info: Mapping[str, Any]) -> None:
         if name.endswith("connect_tcp.started"):
@@ -138,12 +139,13 @@ class _Trace:
         elif name.endswith("send_request_headers.started") and info["request"].method != b"CONNECT":
             self._http2, self._request = name.startswith("http2."), info["request"]
             self.making_ready.end()
+            if self._http2 and self.beginning is not None:
+                self.beginning(self._request)
             self._connected()
         elif name == "http2.response_closed.started" and self.leaving is not None:
             await self.leaving(self._request, info["stream_id"])
-        elif name == "http2.receive_response_headers.failed":
-            told = info["exception"].args
-            self._told_off = bool(told) and not isinstance(told[0], str)  # an event of h2's: a stream reset, a good-bye
+        elif name in ("http2.send_request_headers.failed", "http2.receive_response_headers.failed"):
+            self._looked_at, self._refused = was_looked_at(info["exception"]), was_refused(info["exception"])
 
 
 def _listen(stream: Any) -> None:
@@ -208,6 +210,7 @@ class HttpxExchange:
 
     async def _once(self, shard: _Shard, request: HTTPRequest, trace: _Trace) -> HttpxAnswer:
         shard.under_way += 1
+        trace.beginning = functools.partial(check_frames, shard.client, request.url)
         trace.leaving = functools.partial(give_up, shard.client, request.url)
         try:
             built = httpx2.Request(
