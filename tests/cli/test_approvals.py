@@ -5,6 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import anyio
+import pytest
+
+from heaveto.errors import ApprovalNeeded
+from heaveto.runs import Agent
+from heaveto.testing.scripted_model import calls, scripted
+from heaveto.tools import tool
+
 
 def test_without_a_terminal_a_run_that_must_ask_waits_at_once(heaveto: Any, project: Path) -> None:
     """Each call that changes something is asked about; a denial is read; another mode asks no more."""
@@ -37,6 +45,44 @@ def test_without_a_terminal_a_run_that_must_ask_waits_at_once(heaveto: Any, proj
 
     last = heaveto("resume", run_id, "--permission", "auto", "--say", "go on", "--json")
     assert last.status == 0, last
+
+
+def test_other_arguments_have_to_fit_the_tool(heaveto: Any, project: Path) -> None:
+    """As the command knows it; an answer that is refused changes nothing, and the next one counts."""
+    first = heaveto("run", "-m", "offline", "-C", str(project), "--permission", "ask", "--json", "make the tests pass")
+    run_id, call_id = first.end["run_id"], first.end["cause"]["text"].rpartition("(")[2].partition(")")[0]
+    before = heaveto("export", run_id).out
+    for arguments, problem in (
+        ('{"only": 7}', "the arguments do not fit run_tests: only: got 7 (integer), want a string"),
+        ('{"path": "x"}', 'the arguments do not fit run_tests: unknown field "path"'),
+    ):
+        wrong = heaveto("approve", run_id, call_id, "--arguments", arguments)
+        assert wrong.status == 2
+        assert problem in wrong.err
+    assert heaveto("export", run_id).out == before
+    right = heaveto("approve", run_id, call_id, "--arguments", '{"only": ""}')
+    assert (right.status, right.err) == (0, "")
+
+
+def test_other_arguments_of_a_programs_tool_are_checked_later(heaveto: Any, tmp_path: Path) -> None:
+    """The command knows a run of its own by what it kept with it; a program's tool may only have the same name."""
+    asked = calls(("run_tests", {"suite": 1}))
+    store = tmp_path / "runs.db"
+
+    @tool(effect="write", approval=True)
+    def run_tests(suite: int) -> str:
+        """Run a suite."""
+        return "fine"
+
+    async def start() -> None:
+        with pytest.raises(ApprovalNeeded):
+            await Agent(model=scripted(asked), tools=[run_tests], store=store).run("go", run_id="r")
+
+    anyio.run(start)
+    call_id = asked.message.tool_calls[0].id
+    said = heaveto("approve", "r", call_id, "--arguments", '{"suite": 2}', "--store", str(store))
+    assert said.status == 0, said
+    assert said.err == "run_tests is no tool of this command's: the arguments are checked when the run goes on\n"
 
 
 def test_a_mode_or_rule_that_cannot_be_read_is_refused(heaveto: Any, project: Path) -> None:

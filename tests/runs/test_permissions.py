@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ import pytest
 from heaveto.errors import ApprovalNeeded, ConfigError
 from heaveto.journal import MemoryStore
 from heaveto.messages import ToolCall, ToolMessage
-from heaveto.runs import Agent, Permissions, approve_call
+from heaveto.runs import Agent, Permissions, approve_call, read_records
 from heaveto.testing.scripted_model import calls, scripted
 from heaveto.tools import file_tools, run_command_tool, tool
 
@@ -312,13 +313,47 @@ async def test_edited_arguments_run_and_the_model_is_told() -> None:
     assert done == ["make test"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ('{"command": 7}', "do not fit run_command: command: got 7 (integer)"),
+        ("{}", 'do not fit run_command: missing field "command"'),
+        ('{"command": "make", "shell": true}', 'do not fit run_command: unknown field "shell"'),
+        ('{"command": "ma', "the JSON ends too early"),
+        ("[]", "must be a JSON object, not an array"),
+        ('{"command": NaN}', "NaN"),
+    ],
+)
+@pytest.mark.anyio
+async def test_edited_arguments_have_to_fit_the_tool_before_anything_is_written(arguments: str, problem: str) -> None:
+    store = MemoryStore()
+    call_id = await waits(store)
+    before = await read_records(store, "r")
+    with pytest.raises(ConfigError, match=re.escape(problem)):
+        await approve_call(store, "r", call_id, "approved", arguments=arguments, tools=[look, run_command])
+    assert await read_records(store, "r") == before
+
+
+@pytest.mark.anyio
+async def test_edited_arguments_of_a_tool_that_is_not_known_are_checked_at_the_resume() -> None:
+    store = MemoryStore()
+    call_id = await waits(store)
+    await approve_call(store, "r", call_id, "approved", arguments='{"command": 7}', tools=[look])
+    ((ending, text),) = answers(await agent(store, "fine").resume("r"))
+    assert (ending, text.partition(";")[0]) == (
+        "tool_error",
+        "bad arguments for run_command: command: got 7 (integer), want a string or an array",
+    )
+    assert done == []
+
+
 @pytest.mark.anyio
 async def test_there_must_be_such_a_call() -> None:
     store = MemoryStore()
     call_id = await waits(store)
     with pytest.raises(ConfigError, match="no call nope"):
         await approve_call(store, "r", "nope", "approved")
-    with pytest.raises(ConfigError, match="no JSON"):
+    with pytest.raises(ConfigError, match="ends too early"):
         await approve_call(store, "r", call_id, "approved", arguments="{")
     await approve_call(store, "r", call_id, "approved")
     await agent(store, "fine").resume("r")

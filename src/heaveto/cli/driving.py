@@ -38,7 +38,7 @@ from .servers import run_servers
 from .stores import chosen_store
 from .watching import show_run, view_for
 
-__all__ = ["command_agent", "drive", "drive_again", "drive_new", "model_by_name"]
+__all__ = ["built_in_tools", "command_agent", "drive", "drive_again", "drive_new", "model_by_name"]
 
 CLOSE_SECONDS = 10.0
 TEST_SECONDS = 300.0  # unless --test-seconds says otherwise
@@ -160,7 +160,7 @@ def command_agent(settings: Settings, folder: Path, store: Store, model: Model, 
     box = sandbox_for(settings)
     return Agent(
         model=model,
-        tools=[*_tools(settings, box), *more],
+        tools=[*built_in_tools(settings, box), *more],
         system=f"{_system_text(folder)}\n\nCommands and tests: {box.text}.",
         limits=_limits(settings, Limits(told_as=_LIMIT_FLAGS)),
         store=store,
@@ -221,7 +221,8 @@ def sandbox_for(settings: Settings) -> Sandbox:
     return find_sandbox(network=settings.network, required=settings.sandbox == "require")
 
 
-def _tools(settings: Settings, box: Sandbox) -> list[Tool]:
+def built_in_tools(settings: Settings, box: Sandbox | None = None) -> list[Tool]:
+    """The tools that the command has by itself, those of MCP servers not among them."""
     seconds = TEST_SECONDS if settings.test_seconds is None else settings.test_seconds
     command, interpreter = settings.test_command, settings.test_python
     tests = run_tests_tool(command=command, interpreter=interpreter, seconds=seconds, sandbox=box)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from typing import Literal
 
-from ..errors import ConfigError
+from ..errors import BadArguments, ConfigError
 from ..journal import Store
 from ..journal.records import ToolApproved
 from ..journal.state import CallEntry, RunState
+from ..tools import Tool
+from ..tools.json_text import NotArguments, decode_arguments
 from .opening import write_word
 
 __all__ = ["approve_call"]
@@ -26,6 +28,7 @@ async def approve_call(
     arguments: str | None = None,
     who: str = "",
     expect: str | None = None,
+    tools: Sequence[Tool] = (),
 ) -> tuple[str, CallEntry]:
     """Allow or refuse a call of a run that nobody drives; returns the run's whole name and the call as it will run.
 
@@ -38,11 +41,13 @@ async def approve_call(
         who: The person.
         expect: The identity of the call that the person saw (`CallEntry.identity`), or the beginning of it: eight or more.
             One that is empty is no such beginning, and refused.
+        tools: The run's tools, as far as they are known here. Other arguments for one of them are held against its schema at
+            once; for any other tool only when the run is resumed, where the model reads what is wrong with them.
 
     Raises:
         RunNotFound, RunTaken: It cannot be taken up.
         ConfigError: There is no such call that waits, it is another than the expected one, or the arguments are no JSON
-            object.
+            object, or do not fit the tool.
     """
     if arguments is not None:
         _check_object(arguments)
@@ -53,6 +58,8 @@ async def approve_call(
         seen.append(entry)
         if expect is not None:
             _check_expected(entry, expect)
+        if arguments is not None:
+            _check_fit(entry, arguments, tools)
         return ToolApproved(
             call_id=entry.call.id,
             name=entry.call.name,
@@ -88,8 +95,16 @@ def _check_expected(entry: CallEntry, expect: str) -> None:
 
 def _check_object(arguments: str) -> None:
     try:
-        value = json.loads(arguments)
-    except ValueError as error:
-        raise ConfigError(f"the arguments are no JSON: {error}", 'give an object, such as {"path": "a.txt"}') from error
-    if not isinstance(value, dict):
-        raise ConfigError("the arguments are no JSON object", 'give one, such as {"path": "a.txt"}')
+        decode_arguments(arguments)
+    except NotArguments as error:
+        raise ConfigError(str(error), 'give an object, such as {"path": "a.txt"}') from error
+
+
+def _check_fit(entry: CallEntry, arguments: str, tools: Sequence[Tool]) -> None:
+    for tool in tools:
+        if tool.name == entry.call.name:
+            try:
+                tool.parse(arguments)
+            except BadArguments as error:
+                shape = f"give JSON like {error.shape}" if error.shape else "look at the call with heaveto show"
+                raise ConfigError(f"the arguments do not fit {tool.name}: {error.problem}", shape) from error
