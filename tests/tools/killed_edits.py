@@ -30,6 +30,7 @@ from heaveto.runs import Agent, changes_of, read_records, undo_run
 from heaveto.testing.scripted_model import calls, scripted
 from heaveto.tools import Call, Tool, file_tools, recovery_of
 from heaveto.tools.files.replacing import TEMP_PREFIX
+from heaveto.tools.files.workspace import Workspace
 
 FINISHED = 42
 WHERE = ("workspace.py", "together.py", "replacing.py", "locks.py", "openat.py")  # what touches files, and no other step
@@ -71,7 +72,7 @@ def kill_everywhere(case: Case, tool: Any, every: int) -> dict[str, Any]:
         with tempfile.TemporaryDirectory(prefix="heaveto-killed-") as name:
             folder = Path(name).resolve()
             put_files(folder)
-            call = Call(folder=folder)
+            call = Call(run_id="run", folder=folder)
             call = replace(call, facts=anyio.run(tool.plan, call, case.arguments))
             finished = not killed_at(at, lambda call=call: tool(call, **case.arguments))  # type: ignore[misc]
             files = files_in(folder)
@@ -83,6 +84,9 @@ def kill_everywhere(case: Case, tool: Any, every: int) -> dict[str, Any]:
             wrong.append(f"it ended, and left {files}")
         if files != verdicts.get(verdict):
             wrong.append(f"killed at step {at}: looking says {verdict}, and there is {files}")
+            Workspace(folder, writer="run").remove_leftovers(case.changes)
+            if left := sorted(folder.rglob(f"{TEMP_PREFIX}*")):
+                wrong.append(f"killed at step {at}: {left} are left, though nobody writes for the run")
         kills, done = kills + (not finished), done + (not finished and files == after)
         at += every
     return {"tool": case.tool, "kills": kills, "done": done, "half": half, "wrong": wrong}
@@ -104,6 +108,8 @@ def kill_undo(every: int) -> dict[str, Any]:
             anyio.run(_undo, begun)
             if files_in(folder) != BEFORE or ((folder / "x").exists() and not os.listdir(folder / "x")):
                 wrong.append(f"killed at step {at}: the second undo left {files_in(folder)}")
+            if left := sorted(folder.rglob(f"{TEMP_PREFIX}*")):
+                wrong.append(f"killed at step {at}: the second undo left {left}")
             kills, done = kills + (not finished), done + (not finished and files == BEFORE)
             at += every
     return {"tool": "undo", "kills": kills, "done": done, "wrong": wrong}

@@ -253,6 +253,7 @@ class Agent(Generic[T]):
                 sampling=self.sampling,
                 answer=self._fingerprint,
                 sandbox=self._toolbox.sandbox_name,
+                folder=self._toolbox.folder,
             )
             async with self._driven(store, log, watchers) as run:
                 yield run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from ..errors import AgentError, ConfigError
 from ..journal import Store, this_process
@@ -16,6 +17,8 @@ from ..loop.outcome import Report, conclude
 from ..messages import Limits, Sampling, Usage, UserMessage
 from ..models import Model
 from ..scopes import current_cause, finish
+from ..tools.files.workspace import Workspace
+from .leftovers import remove_leftovers
 from .run import carrying, cause_of
 
 __all__ = ["begin", "opening_records", "read_records", "read_state", "take", "take_up", "write_word"]
@@ -61,6 +64,7 @@ async def take_up(
     sampling: Sampling | None = None,
     answer: str = "",
     sandbox: str = "",
+    folder: Path | None = None,
 ) -> Log:
     """Become the driver of an old run, and write down that this happened.
 
@@ -69,6 +73,7 @@ async def take_up(
         sampling: How the model shall write from now on.
         answer: The name and the hash of the form that the answer has to fit from now on; empty for any text.
         sandbox: The name of what commands are kept in from now on.
+        folder: Where a killed driver may have left temporary files.
 
     Raises:
         RunNotFound, RunTaken, JournalNewer, JournalDamaged: It cannot be taken up.
@@ -79,7 +84,8 @@ async def take_up(
     epoch = await take(store, run_id)
     try:
         entries = await store.read(run_id)
-        state = fold(decode_entries(run_id, entries))
+        records = list(decode_entries(run_id, entries))
+        state = fold(records)
         if say is None and state.finished is not None and state.finished.outcome == "answered":
             raise ConfigError(f"run {run_id} has its answer already", "to go on from it, say something new")
         if state.undoing:
@@ -88,6 +94,8 @@ async def take_up(
             asked = state.started.answer.rpartition(" ")[0]
             raise ConfigError(f'run {run_id} has to end with "{asked}"', "resume it with an agent that has output=")
         check_price(limits or state.limits, model)
+        if folder is not None:
+            await remove_leftovers(records, Workspace(folder, writer=run_id))
         log = Log(store, state, emit, seal=last_seal(entries))
         drive = DriveStarted(
             epoch=epoch,

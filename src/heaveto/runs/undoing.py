@@ -20,6 +20,7 @@ from ..loop.log import summarize
 from ..scopes import call_in_thread, finish, wall_time
 from ..tools.files.workspace import PartlyChanged, Wanted, Workspace, hash_of
 from .changes import FileChange, RunChanges, changes_of
+from .leftovers import remove_leftovers
 from .opening import take
 
 __all__ = ["Undone", "put_back", "undo_run"]
@@ -86,7 +87,8 @@ class _Journal:
 
 async def _undo(journal: _Journal, records: Sequence[Record], who: str) -> Undone:
     state = journal.state
-    workspace = Workspace(Path(state.started.folder))
+    workspace = Workspace(Path(state.started.folder), writer=state.run_id)
+    await remove_leftovers(records, workspace)
     try:
         changes, wanted = await call_in_thread(_plan, records, workspace, state.run_id)
     except ToolFatal as error:

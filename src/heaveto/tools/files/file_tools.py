@@ -37,7 +37,7 @@ def list_files(call: Call, path: str = ".") -> str:
     Args:
         path: Folder, relative to the working folder.
     """
-    workspace = Workspace(call.folder)
+    workspace = Workspace(call.folder, writer=call.run_id)
     with pointing_to_files(workspace, path, call.hides):
         start = workspace.resolve(path)
         if start and workspace.kind(start) == "file":
@@ -61,7 +61,7 @@ def read_file(call: Call, path: str, first_line: int = 1, last_line: int | None 
         first_line: The first line wanted, from 1.
         last_line: The last line wanted; the end of the file by default.
     """
-    workspace = Workspace(call.folder)
+    workspace = Workspace(call.folder, writer=call.run_id)
     with pointing_to_files(workspace, path, call.hides):
         name = _name(workspace.resolve(path))
         lines = split_lines(decode_text(name, workspace.read(path))[0])
@@ -81,7 +81,7 @@ def search_files(call: Call, pattern: str, path: str = ".") -> str:
         pattern: Regular expression in Python's syntax, matched within a line.
         path: Folder or file, relative to the working folder.
     """
-    workspace = Workspace(call.folder)
+    workspace = Workspace(call.folder, writer=call.run_id)
     with pointing_to_files(workspace, path, call.hides), open_searcher(pattern, _MAX_FOUND + 1) as searcher:
         start = workspace.resolve(path)
         paths = [start] if workspace.kind(start) == "file" else sorted(walk_files(workspace, start))
@@ -98,14 +98,14 @@ def search_files(call: Call, pattern: str, path: str = ".") -> str:
 
 
 def _plan_edit(call: Call, arguments: Mapping[str, Any]) -> Facts:
-    workspace, path = Workspace(call.folder), arguments["path"]
+    workspace, path = Workspace(call.folder, writer=call.run_id), arguments["path"]
     with pointing_to_files(workspace, path, call.hides):
         seen = workspace.look(path)
         return _note(workspace, path, seen, *_edit(workspace, arguments, seen.data))
 
 
 def _plan_write(call: Call, arguments: Mapping[str, Any]) -> Facts:
-    workspace, path = Workspace(call.folder), arguments["path"]
+    workspace, path = Workspace(call.folder, writer=call.run_id), arguments["path"]
     try:
         seen = workspace.look(path)
     except NotThere:
@@ -119,7 +119,7 @@ def _check_change(call: Call, arguments: Mapping[str, Any]) -> Check | None:
     if "after" not in facts:
         return None
     try:
-        now = hash_of(Workspace(call.folder).read(arguments["path"]))
+        now = hash_of(Workspace(call.folder, writer=call.run_id).read(arguments["path"]))
     except NotThere:
         now = None
     except ToolError as error:
@@ -141,7 +141,7 @@ def edit_file(call: Call, path: str, old: str, new: str) -> str:
         new: The text to put in its place.
     """
     arguments = {"path": path, "old": old, "new": new}
-    workspace = Workspace(call.folder)
+    workspace = Workspace(call.folder, writer=call.run_id)
 
     def edit(data: bytes | None) -> tuple[bytes, str]:
         if data is None:
@@ -160,7 +160,7 @@ def write_file(call: Call, path: str, content: str) -> str:
         path: File, relative to the working folder.
         content: The whole content.
     """
-    workspace = Workspace(call.folder)
+    workspace = Workspace(call.folder, writer=call.run_id)
     arguments = {"path": path, "content": content}
     return _change(workspace, call, path, lambda data: _write(workspace, arguments))  # noqa: ARG005
 

@@ -17,7 +17,7 @@ __all__ = ["delete_file", "move_file"]
 
 def _plan(call: Call, arguments: Mapping[str, Any]) -> Facts:
     """The content's hash. What is at a move's other end is seen when it is made, which refuses then."""
-    workspace = Workspace(call.folder)
+    workspace = Workspace(call.folder, writer=call.run_id)
     names = {name: "/".join(workspace.resolve(arguments[name])) for name in ("path", "to") if name in arguments}
     seen = workspace.look(arguments["path"])
     changes = [note_change(names["path"], seen, None)]
@@ -50,7 +50,7 @@ def move_file(call: Call, path: str, to: str) -> str:
         path: File, relative to the working folder.
         to: Its new path, relative to the working folder.
     """
-    workspace = Workspace(call.folder)
+    workspace = Workspace(call.folder, writer=call.run_id)
     workspace.move(path, to, lambda data: _refuse_changed(call, path, data))
     return _say({"path": "/".join(workspace.resolve(path)), "to": "/".join(workspace.resolve(to))})
 
@@ -62,7 +62,7 @@ def delete_file(call: Call, path: str) -> str:
     Args:
         path: File, relative to the working folder.
     """
-    workspace = Workspace(call.folder)
+    workspace = Workspace(call.folder, writer=call.run_id)
     workspace.delete(path, lambda data: _refuse_changed(call, path, data))
     return _say({"path": "/".join(workspace.resolve(path))})
 
@@ -74,7 +74,7 @@ def _refuse_changed(call: Call, path: str, data: bytes) -> None:
 
 def _hash_at(call: Call, path: str) -> str | None:
     try:
-        return hash_of(Workspace(call.folder).read(path))
+        return hash_of(Workspace(call.folder, writer=call.run_id).read(path))
     except NotThere:
         return None
 

@@ -35,7 +35,7 @@ class _Made(NamedTuple):
 
 
 def _plan(call: Call, arguments: Mapping[str, Any]) -> Facts:
-    made = _work_out(Workspace(call.folder), arguments["patch"])
+    made = _work_out(Workspace(call.folder, writer=call.run_id), arguments["patch"])
     if len(made) > 1:
         for each in made:
             if why := each.note.get("not_kept"):
@@ -76,7 +76,7 @@ def _undo(call: Call, arguments: Mapping[str, Any]) -> str:  # noqa: ARG001 - th
         Wanted(change.path, change.after, None if change.before is None else contents[change.before], change.mode)
         for change in made
     ]
-    Workspace(call.folder).change_together(back)
+    Workspace(call.folder, writer=call.run_id).change_together(back)
     return f"put back: {', '.join(change.path for change in made) or 'nothing'}"
 
 
@@ -93,7 +93,7 @@ def apply_patch(call: Call, patch: str) -> str:
             behind it, to move the file), or "*** Add File: path" with "+" lines, or "*** Delete File: path"; then "*** End
             Patch".
     """
-    workspace = Workspace(call.folder)
+    workspace = Workspace(call.folder, writer=call.run_id)
     made = _work_out(workspace, patch)
     planned = {change.path: change.before for change in read_changes(call.facts)}
     for each in made:
@@ -108,7 +108,7 @@ def apply_patch(call: Call, patch: str) -> str:
 
 
 def _sides(call: Call, changes: list[Change]) -> dict[str, Side]:
-    now = Workspace(call.folder).hashes([change.path for change in changes])
+    now = Workspace(call.folder, writer=call.run_id).hashes([change.path for change in changes])
     return {change.path: _side(change, now[change.path]) for change in changes}
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "place_temp",
     "read_fd",
     "remove_file",
+    "remove_leftovers_of",
     "remove_temp",
     "replace_file",
     "write_temp",
@@ -36,7 +37,7 @@ TEMP_PREFIX = ".heaveto-"  # so that a listing can leave out what a killed proce
 _NO_REPLACE, _EXCHANGE = 1, 2  # linux/fs.h
 _NOT_SUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
 _CHUNK_BYTES = 1 << 20
-_TEMP = re.compile(re.escape(TEMP_PREFIX) + r"(\d+)-[0-9a-f]{16}\.tmp")
+_TEMP = re.compile(re.escape(TEMP_PREFIX) + r"(?P<process>\d+)-[0-9a-f]{16}(?:\.(?P<writer>.+))?\.tmp", re.DOTALL)
 _LEFTOVER_SECONDS = 5.0  # a write takes milliseconds; a writer in another container has process ids that we cannot see
 
 
@@ -51,18 +52,19 @@ class ChangedMeanwhile(Exception):
     """Someone else wrote the file between reading and replacing; theirs is left as it is."""
 
 
-def replace_file(folder: int, name: str, seen: Seen | None, data: bytes) -> None:
+def replace_file(folder: int, name: str, seen: Seen | None, data: bytes, writer: str = "") -> None:
     """Put new content in a file's place.
 
     Args:
         folder: The descriptor of the folder that it is in.
         seen: The file as it was read; None when there was none.
+        writer: The run that it is for; empty for none.
 
     Raises:
         ChangedMeanwhile: When it is no longer as it was seen. Nothing was changed.
         OSError: When the system refuses. Nothing was changed, unless the last step, making the folder durable, raised it.
     """
-    temp = new_temp(folder)
+    temp = new_temp(folder, writer)
     try:
         write_temp(folder, temp, seen, data)
         place_temp(folder, temp, name, seen)
@@ -105,14 +107,14 @@ def move_file(folder: int, name: str, to_folder: int, to_name: str, seen: Seen) 
     os.fsync(folder)
 
 
-def remove_file(folder: int, name: str, seen: Seen) -> None:
+def remove_file(folder: int, name: str, seen: Seen, writer: str = "") -> None:
     """Remove a file. It is looked at under a temporary name first, so that what somebody else wrote meanwhile is put back.
 
     Raises:
         ChangedMeanwhile: When the file is no longer as it was seen.
         OSError: When the system refuses.
     """
-    temp = new_temp(folder)
+    temp = new_temp(folder, writer)
     move_file(folder, name, folder, temp, seen)
     remove_temp(folder, temp)
     os.fsync(folder)
@@ -126,10 +128,20 @@ def read_fd(fd: int) -> bytes:
     return b"".join(chunks)
 
 
-def new_temp(folder: int) -> str:
-    """A name for a temporary file. Those of processes that were killed while they wrote are removed first."""
+def new_temp(folder: int, writer: str = "") -> str:
+    """A name for a temporary file, with the run that it is for. Those of processes that were killed while they wrote are
+    removed first.
+    """
     _remove_leftovers(folder)
-    return f"{TEMP_PREFIX}{os.getpid()}-{secrets.token_hex(8)}.tmp"
+    end = f".{writer}.tmp" if writer else ".tmp"
+    return f"{TEMP_PREFIX}{os.getpid()}-{secrets.token_hex(8)}{end}"
+
+
+def remove_leftovers_of(folder: int, writer: str) -> None:
+    """Remove the temporary files of a run of which it is known that nobody writes for it now."""
+    for name in os.listdir(folder):
+        if (match := _TEMP.fullmatch(name)) and match["writer"] == writer:
+            remove_temp(folder, name)
 
 
 def _rename_carefully(folder: int, name: str, to_folder: int, to_name: str) -> None:
@@ -234,7 +246,7 @@ def _renameat2() -> ctypes._NamedFuncPointer | None:
 def _remove_leftovers(folder: int) -> None:
     """Remove the temporary files of processes that were killed while they wrote."""
     for name in os.listdir(folder):
-        if (match := _TEMP.fullmatch(name)) and not _is_running(int(match[1])):
+        if (match := _TEMP.fullmatch(name)) and not _is_running(int(match["process"])):
             try:
                 is_old = time.time() - os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime > _LEFTOVER_SECONDS
             except FileNotFoundError:

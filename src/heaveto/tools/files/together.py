@@ -35,6 +35,7 @@ class Step:
         seen: The file as it was read; None when there was none.
         data: Its new content; None for no file.
         mode: The permissions of one that is new at its place; None for what any program would give it.
+        writer: The run that it is for; empty for none.
     """
 
     parts: tuple[str, ...]
@@ -42,12 +43,13 @@ class Step:
     seen: Seen | None
     data: bytes | None
     mode: int | None = None
+    writer: str = ""
     temp: str = ""
     old_is_beside: bool = False
 
     def prepare(self) -> None:
         """Write the new content beside the file."""
-        self.temp = new_temp(self.folder)
+        self.temp = new_temp(self.folder, self.writer)
         if self.data is not None:
             write_temp(self.folder, self.temp, self.seen, self.data, self.mode)
 
@@ -64,11 +66,11 @@ class Step:
         if self.data is None and self.seen is not None:
             move_file(self.folder, self.temp, self.folder, name, self.seen)
         elif self.data is not None and self.seen is None:
-            remove_file(self.folder, name, self._now())
+            remove_file(self.folder, name, self._now(), self.writer)
         elif self.data is not None and self.seen is not None and self.old_is_beside:
             place_temp(self.folder, self.temp, name, self._now())
         elif self.data is not None and self.seen is not None:
-            replace_file(self.folder, name, self._now(), self.seen.data)
+            replace_file(self.folder, name, self._now(), self.seen.data, self.writer)
 
     def _now(self) -> Seen:
         assert self.data is not None, "a file that was made"  # noqa: S101 - for the type checker

@@ -13,7 +13,7 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias
@@ -22,7 +22,7 @@ from ...errors import ToolError, ToolFatal
 from ...scopes import check_stop
 from .locks import locked
 from .openat import Opener, open_beneath
-from .replacing import ChangedMeanwhile, Seen, move_file, remove_file, replace_file
+from .replacing import ChangedMeanwhile, Seen, move_file, remove_file, remove_leftovers_of, replace_file
 from .together import NotChanged, PartlyChanged, Step, change_together
 
 __all__ = ["MAX_FILE_BYTES", "Entry", "NotThere", "PartlyChanged", "Parts", "Wanted", "Workspace", "hash_of"]
@@ -70,10 +70,11 @@ class Workspace:
     Args:
         folder: Absolute and without links.
         opener: How to open what is beneath it.
+        writer: The run that it is opened for; empty for none.
     """
 
-    def __init__(self, folder: Path, opener: Opener = open_beneath) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, opener: Opener = open_beneath, *, writer: str = "") -> None:
+        self.folder, self.writer = folder, writer
         self._opener = opener
 
     def resolve(self, path: str) -> Parts:
@@ -151,7 +152,7 @@ class Workspace:
             data = change(seen.data if seen else None)
             check_stop()
             with self._open_parent(root, parts) as folder, _in_words(_shown(parts)):
-                replace_file(folder, parts[-1], seen, data)
+                replace_file(folder, parts[-1], seen, data, self.writer)
 
     def delete(self, path: str, look: Look) -> None:
         """Remove a file, with nobody else writing in the folder meanwhile. A stop before that leaves it.
@@ -170,7 +171,7 @@ class Workspace:
             look(seen.data)
             check_stop()
             with self._open(root, parts[:-1], _FOLDER, links=False) as folder, _in_words(_shown(parts)):
-                remove_file(folder, parts[-1], seen)
+                remove_file(folder, parts[-1], seen, self.writer)
 
     def move(self, path: str, to: str, look: Look) -> None:
         """Give a file another path, where nothing is yet. Folders that are missing on the way are made.
@@ -224,7 +225,7 @@ class Workspace:
                     for parts in map(self.resolve, seen)
                 }
                 check_stop()
-                _change_together([_step(self.resolve(each.path), folders, seen[each.path], each) for each in wanted])
+                _change_together([self._step(folders, seen[each.path], each) for each in wanted])
             except ToolError:
                 self._remove_folders(root, made)
                 raise
@@ -234,10 +235,27 @@ class Workspace:
         with self._open_root() as root, locked(root):
             self._remove_folders(root, sorted(folders, key=len))
 
+    def remove_leftovers(self, paths: Iterable[str]) -> None:
+        """Remove the temporary files that a killed process left beside these files, of those that it wrote for this run.
+
+        Nobody may be writing for the run now. A folder that is gone, or cannot be looked into, is passed over.
+        """
+        folders = {self.resolve(path)[:-1] for path in paths}
+        if not folders:
+            return
+        with self._open_root() as root, locked(root):
+            for parts in sorted(folders):
+                with suppress(ToolError, OSError), self._open(root, parts, _FOLDER, links=False) as folder:
+                    remove_leftovers_of(folder, self.writer)
+
     def _remove_folders(self, root: int, folders: Sequence[Parts]) -> None:
         for parts in reversed(folders):
             with suppress(ToolError, OSError), self._open(root, parts[:-1], _FOLDER, links=False) as folder:
                 os.rmdir(parts[-1], dir_fd=folder)
+
+    def _step(self, folders: dict[Parts, int], seen: Seen | None, wanted: Wanted) -> Step:
+        parts = self.resolve(wanted.path)
+        return Step(parts, folders[parts[:-1]], seen, wanted.data, wanted.mode, self.writer)
 
     def _see_as(self, root: int, wanted: Wanted) -> Seen | None:
         parts = self.resolve(wanted.path)
@@ -339,10 +357,6 @@ def _make_folder(folder: int, name: str) -> bool:
         return False  # what it is shows when it is opened
     os.fsync(folder)
     return True
-
-
-def _step(parts: Parts, folders: dict[Parts, int], seen: Seen | None, wanted: Wanted) -> Step:
-    return Step(parts, folders[parts[:-1]], seen, wanted.data, wanted.mode)
 
 
 def _change_together(steps: Sequence[Step]) -> None:
