@@ -6,7 +6,7 @@ looks has taken the run over, and holds the folder's lock while they go; so no d
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from ..errors import ToolError, ToolFatal
 from ..journal.records import Record, ToolStarted
@@ -21,9 +21,12 @@ async def remove_leftovers(records: Iterable[Record], workspace: Workspace) -> N
     """Remove what earlier drivers of the run left there. A folder that cannot be looked into keeps nobody from going on."""
     started = (record for record in records if isinstance(record, ToolStarted))
     paths = {change.path for record in started for change in read_changes(record.facts)}
-    if not paths:
-        return
+    if paths:
+        await call_in_thread(_remove, workspace, paths)
+
+
+def _remove(workspace: Workspace, paths: Collection[str]) -> None:
     try:
-        await call_in_thread(workspace.remove_leftovers, sorted(paths))
+        workspace.remove_leftovers(paths)
     except (ToolError, ToolFatal, OSError):
         pass  # such as a folder that is gone: whoever needs it says so
