@@ -75,7 +75,8 @@ def copy_world(folder: Path, to: Path) -> None:
     if server := os.environ.get(CRASH_POSTGRES):
         from crash_postgres import copy_schema
 
-        _name_schema(to, copy_schema(server, (folder / SCHEMA).read_text()))
+        for name in to.rglob(SCHEMA):
+            _name_schema(name.parent, copy_schema(server, name.read_text()))
 
 
 def stored(folder: Path) -> list[Entry]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 
 from crash_life import Left
-from crash_scenarios import ANSWER, FILE_AT_THE_END, FILE_AT_THE_START, Scenario, cost_of
+from crash_scenarios import ANSWER, FILE_AT_THE_END, FILE_AT_THE_START, INNER, Scenario, cost_of
 
 from heaveto.journal.records import DriveStarted, Replied, RunFinished, ToolApproved, ToolResolved
 from heaveto.journal.state import RunState, fold
@@ -20,6 +20,7 @@ __all__ = ["only_what_was_allowed", "wrong_with"]
 # The rungs that may settle a call of each tool; what only reads carries no marker, and none ever has to.
 RUNGS = {
     "put": {"idempotent"},
+    "delegate": {"idempotent", "person"},
     "pay": {"check"},
     "post": {"check"},
     "edit_file": {"check"},
@@ -33,8 +34,12 @@ READS = ("look", "read_file")
 
 
 def wrong_with(scenario: Scenario, lefts: Sequence[Left]) -> list[str]:
-    """What is wrong with a run, given what was left at each kill and, last, at its end."""
-    return [problem for judge in _JUDGES for problem in judge(scenario, lefts)]
+    """What is wrong with a run, and with what it handed over, given what was left at each kill and, last, at its end."""
+    problems = [problem for judge in _JUDGES for problem in judge(scenario, lefts)]
+    for name in lefts[-1].inner:
+        inner = [left.inner[name] for left in lefts if name in left.inner]
+        problems += [f"{name}: {problem}" for problem in wrong_with(INNER, inner)]
+    return problems
 
 
 def _ended(scenario: Scenario, lefts: Sequence[Left]) -> Iterator[str]:

@@ -7,14 +7,15 @@ import os
 import signal
 import sys
 import traceback
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import anyio
 from crash_journals import KilledStore, begin_journal, open_journal, stored
-from crash_outside import NOTES, Note, Outside, read_notes
-from crash_scenarios import FILE_AT_THE_START, SCENARIOS, TOOLS, Scenario, Speaker, World, enter, word_on
+from crash_outside import NOTES, Note, Outside, Within, read_notes
+from crash_scenarios import FILE_AT_THE_START, INNER, SCENARIOS, TOOLS, Scenario, Speaker, World, enter, here, word_on
 
 from heaveto.causes import Stop
 from heaveto.errors import RunNotFound
@@ -23,14 +24,18 @@ from heaveto.journal.seals import decode_entries
 from heaveto.loop import Outcome
 from heaveto.retry import RetryPolicy
 from heaveto.runs import Agent, approve_call, read_state, resolve_call
+from heaveto.scopes import finish
 from heaveto.testing.clocks import Backend, FakeClock
+from heaveto.tools import Call
 
 __all__ = ["BACKENDS", "RUN", "Left", "begin", "live", "live_and_die", "warm_up"]
 
 BACKENDS: tuple[Backend, ...] = ("asyncio", "trio")
 RUN = "run"
 WORK = "work"
+WITHIN = "within "  # the folder of what was handed over
 HANG_SECONDS = 60  # real ones
+CLOSE_SECONDS = 10
 MOST_DRIVES = 12  # of one process
 
 
@@ -41,11 +46,15 @@ class Left:
     records: list[Record]
     notes: list[Note]
     file: str
+    inner: dict[str, Left] = field(default_factory=dict)
 
     @classmethod
     def of(cls, folder: Path) -> Left:
         return cls(
-            list(decode_entries(RUN, stored(folder))), read_notes(folder / NOTES), (folder / WORK / "a.txt").read_text()
+            list(decode_entries(RUN, stored(folder))),
+            read_notes(folder / NOTES),
+            (folder / WORK / "a.txt").read_text(),
+            {each.name: cls.of(each) for each in sorted(folder.glob(f"{WITHIN}*"))},
         )
 
 
@@ -117,15 +126,8 @@ async def _whole_life(scenario: Scenario, folder: Path, outside: Outside) -> Non
     first = not outside.notes()
     outside.note("lived")
     store = open_journal(folder, outside)
-    world = enter(outside, first_life=first)
-    agent = Agent(
-        model=Speaker(scenario, outside),
-        tools=TOOLS,
-        store=store,
-        folder=folder / WORK,
-        retry=RetryPolicy(base_seconds=0),
-        on_unknown=scenario.on_unknown,
-    )
+    world = enter(World(outside, _Inner(folder, outside).hand_over, first))
+    agent = _agent(scenario, folder, outside, store)
     stop_after = scenario.stop_after if first else None
     for _ in range(MOST_DRIVES):
         outcome = await _drive(agent, store, stop_after)
@@ -134,8 +136,49 @@ async def _whole_life(scenario: Scenario, folder: Path, outside: Outside) -> Non
             await store.aclose()
             return
         if outcome.kind == "waiting":
+            await _decide_within(folder, world)
             await _decide(store, world)
     raise AssertionError("the run never ends")
+
+
+def _agent(scenario: Scenario, folder: Path, outside: Outside, store: KilledStore) -> Agent:
+    return Agent(
+        model=Speaker(scenario, outside),
+        tools=TOOLS,
+        store=store,
+        folder=folder / WORK,
+        retry=RetryPolicy(base_seconds=0),
+        on_unknown=scenario.on_unknown,
+    )
+
+
+@dataclass(frozen=True)
+class _Inner:
+    """Hands over what a run has to do, to an agent whose run has a journal and a world of its own."""
+
+    folder: Path
+    outside: Outside
+
+    async def hand_over(self, what: str, call: Call) -> str:
+        folder = self.folder / f"{WITHIN}{what}"
+        if not folder.exists():
+            begin(folder)
+        with closing(Within(folder, self.outside)) as outside:
+            store, around = open_journal(folder, outside), here()
+            enter(World(outside, self.hand_over))
+            try:
+                return (await _agent(INNER, folder, outside, store).run_once("go", run_id=RUN)).text
+            finally:
+                enter(around)
+                await finish(CLOSE_SECONDS, store.aclose)
+
+
+async def _decide_within(folder: Path, world: World) -> None:
+    for inner in folder.glob(f"{WITHIN}*"):
+        with closing(Within(inner, world.outside)) as outside:
+            store = open_journal(inner, outside)
+            await _decide(store, World(outside, world.hand_over))
+            await store.aclose()
 
 
 async def _drive(agent: Agent, store: KilledStore, stop_after: tuple[float, Stop] | None) -> Outcome | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-__all__ = ["NOTES", "Note", "Outside", "What", "read_notes"]
+__all__ = ["NOTES", "Note", "Outside", "What", "Within", "read_notes"]
 
 NOTES = "outside.jsonl"
 
@@ -67,6 +67,21 @@ class Outside:
         if self.points == self._kill_at:
             self.note("killed", what, number=self.points)
             os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Within(Outside):
+    """The notes of a run that another one handed its work to: its points are those of their process.
+
+    Args:
+        process: The notes of the run that did.
+    """
+
+    def __init__(self, folder: Path, process: Outside) -> None:
+        super().__init__(folder)
+        self._process = process
+
+    def reach(self, what: str) -> None:
+        self._process.reach(f"{what}, within")
 
 
 def read_notes(path: Path) -> list[Note]:

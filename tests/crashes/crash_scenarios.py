@@ -5,11 +5,12 @@ The model looks at nothing but the conversation, so it does the same in a fresh 
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import anyio
 import msgspec
@@ -27,6 +28,7 @@ __all__ = [
     "ANSWER",
     "FILE_AT_THE_END",
     "FILE_AT_THE_START",
+    "INNER",
     "SCENARIOS",
     "TOOLS",
     "Scenario",
@@ -34,6 +36,7 @@ __all__ = [
     "World",
     "cost_of",
     "enter",
+    "here",
     "word_on",
 ]
 
@@ -68,11 +71,19 @@ def cost_of(turn: int) -> Decimal:
     return Decimal(1).scaleb(-turn)
 
 
+HandOver: TypeAlias = Callable[[str, Call], Awaitable[str]]
+
+
 @dataclass
 class World:
-    """What the tools of this process act on. There is one, so that a warm parent can make the tools once for all."""
+    """What the tools of a run act on. They find it by their context, so that a warm parent can make them once for all.
+
+    Attributes:
+        hand_over: Has another agent do something, in a run and a world of its own.
+    """
 
     outside: Outside
+    hand_over: HandOver
     first_life: bool = True
 
     def was_done(self, call_id: str) -> bool:
@@ -90,56 +101,58 @@ class World:
         return f"{call.tool}: {effect or 'seen'}"
 
 
-here: World
+_world: ContextVar[World] = ContextVar("world")
+here = _world.get
 
 
-def enter(outside: Outside, *, first_life: bool) -> World:
-    """The world of this process."""
-    global here
-    here = World(outside, first_life)
-    return here
+def enter(world: World) -> World:
+    """Let the tools act on this world, from here on."""
+    _world.set(world)
+    return world
 
 
 async def _check(call: Call, arguments: Any) -> Check:
-    here.outside.reach(f"in the check of {call.tool}")
+    here().outside.reach(f"in the check of {call.tool}")
     await anyio.sleep(0.1)
-    return Check("done", f"{call.tool}: it is there") if here.was_done(call.call_id) else Check("not_done", "nothing there")
+    return (
+        Check("done", f"{call.tool}: it is there") if here().was_done(call.call_id) else Check("not_done", "nothing there")
+    )
 
 
 @tool(effect="read")
 async def look(what: str, call: Call) -> str:
     """Look at something."""
-    return await here.do(call)
+    return await here().do(call)
 
 
 @tool(effect="idempotent")
 async def put(what: str, call: Call) -> str:
     """Put something in its place, where it may be already."""
-    return await here.do(call, f"put {what}")
+    return await here().do(call, f"put {what}")
 
 
 @tool(effect="write", check=_check)
 async def pay(what: str, call: Call) -> str:
     """Pay for something, and leave a trace of it."""
-    return await here.do(call, f"paid {what}")
+    return await here().do(call, f"paid {what}")
 
 
 @tool(effect="write", check=_check, alone=False)
 async def post(what: str, call: Call) -> str:
     """Post something, beside others."""
-    return await here.do(call, f"posted {what}")
+    return await here().do(call, f"posted {what}")
 
 
 @tool(effect="write")
 async def shout(what: str, call: Call) -> str:
     """Shout something, which leaves no trace."""
-    return await here.do(call, f"shouted {what}")
+    return await here().do(call, f"shouted {what}")
 
 
 @tool(effect="write", alone=False)
 async def brew(what: str, call: Call) -> str:
     """Brew something, which takes a minute in the first life."""
-    return await here.do(call, f"brewed {what}", seconds=60 if here.first_life else 0.5)
+    return await here().do(call, f"brewed {what}", seconds=60 if here().first_life else 0.5)
 
 
 class Pointed:
@@ -152,7 +165,7 @@ class Pointed:
         return getattr(self._inner, name)
 
     async def run(self, call: Call, arguments: Mapping[str, Any]) -> str:
-        outside = here.outside
+        outside = here().outside
         outside.note("ran", call.call_id, call.tool)
         outside.reach(f"before {call.tool}")
         text = await self._inner.run(call, arguments)
@@ -163,28 +176,35 @@ class Pointed:
 @tool(effect="write", idempotency_key=True)
 async def charge(what: str, call: Call) -> str:
     """Charge for something, at a bank that does it once for each key."""
-    first = not any(note.what == "effect" and note.text.endswith(call.key) for note in here.outside.notes())
-    return await here.do(call, f"charged {what} {call.key}" if first else "")
+    first = not any(note.what == "effect" and note.text.endswith(call.key) for note in here().outside.notes())
+    return await here().do(call, f"charged {what} {call.key}" if first else "")
+
+
+@tool(effect="idempotent")
+async def delegate(what: str, call: Call) -> str:
+    """Have another agent do something, which goes on with it if it has begun already."""
+    said = await here().hand_over(what, call)
+    return await here().do(call, f"put {what} into other hands: {said}")
 
 
 async def _unbook(call: Call, arguments: Any) -> str:
-    here.outside.reach(f"before the undo of {call.tool}")
-    if here.was_done(call.call_id):
-        here.outside.note("undone", call.call_id)
-    here.outside.reach(f"after the undo of {call.tool}")
+    here().outside.reach(f"before the undo of {call.tool}")
+    if here().was_done(call.call_id):
+        here().outside.note("undone", call.call_id)
+    here().outside.reach(f"after the undo of {call.tool}")
     return "nothing is booked"
 
 
 @tool(effect="write", undo=_unbook)
 async def book(what: str, call: Call) -> str:
     """Book something, which can be taken back."""
-    return await here.do(call, f"booked {what}")
+    return await here().do(call, f"booked {what}")
 
 
 @tool(effect="write", check=_check, approval=True)
 async def buy(what: str, call: Call) -> str:
     """Buy something, once a person allows it."""
-    return await here.do(call, f"bought {what}")
+    return await here().do(call, f"bought {what}")
 
 
 def word_on(arguments: str) -> tuple[Literal["approved", "denied"], str | None]:
@@ -194,7 +214,19 @@ def word_on(arguments: str) -> tuple[Literal["approved", "denied"], str | None]:
     return "approved", '{"what": "a loaf"}' if "bakery" in arguments else None
 
 
-TOOLS: Sequence[Any] = (look, put, pay, post, shout, brew, charge, book, buy, *map(Pointed, (read_file, edit_file)))
+TOOLS: Sequence[Any] = (
+    look,
+    put,
+    pay,
+    post,
+    shout,
+    brew,
+    charge,
+    book,
+    buy,
+    delegate,
+    *map(Pointed, (read_file, edit_file)),
+)
 
 
 class Speaker(ScriptedModel):
@@ -250,9 +282,11 @@ def _scenarios() -> Sequence[Scenario]:
             "approval",
             [_each(("buy", "tea"), ("look", "a"), ("buy", "a yacht")), _each(("buy", "a bakery"), ("buy", "coffee"))],
         ),
+        Scenario("sub-run", [_each(("look", "a"), ("delegate", "b")), _each(("pay", "rent"))]),
         Scenario("told", _MIXED, on_unknown="tell_model"),
         Scenario("nobody", _MIXED, person=False),
     )
 
 
+INNER = Scenario("inner", [_each(("pay", "the cook")), _each(("shout", "ho"))])  # what "sub-run" hands over
 SCENARIOS: Mapping[str, Scenario] = {scenario.name: scenario for scenario in _scenarios()}

@@ -19,6 +19,7 @@ from ..messages import AssistantMessage, Ending, Finish, Limits, Part, Sampling,
 __all__ = [
     "FORMAT",
     "SEAL_CHARS",
+    "WITHIN",
     "AnswerRejected",
     "CallSpent",
     "DriveStarted",
@@ -214,11 +215,15 @@ class ToolStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     at: float = 0.0
 
 
+WITHIN = "within"
+
+
 class ToolFinished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="tool.finished"):
     """A call ended. `content` is what the model reads; `error` is for people, with the traceback's last lines of a crash.
 
     Attributes:
         abandoned: What did not heed the stop and was left to itself: "thread send", "task fetch".
+        error: With `WITHIN` when the call could not end because a run that it drives waits for a person: that run's name.
         is_answer: Whether the call gave the run's answer.
     """
 

@@ -24,6 +24,7 @@ from ..messages import (
     UserMessage,
 )
 from .records import (
+    WITHIN,
     AnswerRejected,
     CallSpent,
     DriveStarted,
@@ -268,7 +269,7 @@ class RunState:
     def _take_result(self, record: ToolFinished) -> None:
         entry = self._step(record)
         entry.answer = ToolMessage(record.call_id, record.name, record.content, record.ending, record.parts)
-        entry.unknown_results += record.ending == "unknown"
+        entry.unknown_results += record.ending == "unknown" and WITHIN not in (record.error or {})
         entry.is_answer = record.is_answer
         if record.error and record.error.get("code") == BadAnswer.code:
             self.rejections, self.rejected_for = self.rejections + 1, str(record.error["fields"][0])
@@ -344,6 +345,8 @@ class RunState:
 def _why_in_doubt(record: ToolFinished) -> str:
     """What cut the call off; of a tool that said itself that it does not know, its own words alone."""
     match record.error:
+        case {"within": str(run_id), "text": str(text)}:  # as `WITHIN`
+            return f"run {run_id} waits: {text}"
         case {"code": OutcomeUnknown.code, "fields": [_, _, str(why)]} if why:
             return why
         case {"text": str(text)} if text:

@@ -28,7 +28,7 @@ from .events import ToolProgress, ToolRunning
 from .log import Log
 from .outcome import describe
 from .rungs import has_lapsed
-from .toolbox import Toolbox, finished_by_error
+from .toolbox import Toolbox, finished_by_error, waits_within
 from .usual_time import UsualTimes
 
 __all__ = ["Answering", "call_for", "in_batches", "not_run", "raise_pending_stop", "time_limit"]
@@ -57,6 +57,7 @@ class Answering:
         self._marked: set[str] = set()
         self._begun: set[str] = set()
         self._fatal: list[ToolFatal] = []
+        self._waiting: list[OutcomeUnknown] = []  # for a person's word on a run that a call drives
         self._times = UsualTimes()
         self.background: Background | None = None  # while the run is driven
 
@@ -68,6 +69,7 @@ class Answering:
         Raises:
             ToolFatal: A tool cannot run at all; its neighbours have finished. Several come as an ExceptionGroup.
             ApprovalNeeded: A call waits for a person.
+            OutcomeUnknown: A run that a call drives does.
         """
         self._marked.clear()
         self._begun.clear()
@@ -204,11 +206,15 @@ class Answering:
     def _failed(self, asked: ToolCall, effect: Effect, error: Exception, seconds: float) -> ToolFinished:
         if isinstance(error, ToolFatal):
             self._fatal.append(error)
+        if run_id := waits_within(error):
+            self._waiting.append(OutcomeUnknown(asked.name, asked.id, f"run {run_id} waits: {error}"))
         return finished_by_error(asked, effect, error, seconds)
 
     def _raise_fatal(self) -> None:
         if self._fatal:
             raise _joined(self._fatal)
+        if self._waiting:  # the ladder would run it again at once, and there is nothing new before somebody decides
+            raise self._waiting[0]
 
 
 def not_run(state: RunState, marked_only: Collection[str], why: object) -> list[ToolFinished]:

@@ -9,16 +9,27 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..causes import DeadlinePassed, text_of, to_data
-from ..errors import ConfigError, Denied, NotEnoughTime, OutcomeUnknown, ToolCrashed, ToolError, ToolFatal, UnknownTool
-from ..journal.records import ToolFinished
+from ..errors import (
+    ConfigError,
+    Denied,
+    NotEnoughTime,
+    OutcomeUnknown,
+    ToolCrashed,
+    ToolError,
+    ToolFatal,
+    UnknownTool,
+    Waiting,
+)
+from ..journal.records import WITHIN, ToolFinished
 from ..messages import Ending, ToolCall
 from ..models import ToolSpec
 from ..scopes import Slots
 from ..tools import Check, Effect, Sandbox, Tool
 from ..tools.protocol import Hides, hide_nothing
 from ..tools.schema import example_of
+from .outcome import Report
 
-__all__ = ["Approve", "Doubt", "Permit", "Resolve", "Toolbox", "by_name", "finished_by_error"]
+__all__ = ["Approve", "Doubt", "Permit", "Resolve", "Toolbox", "by_name", "finished_by_error", "waits_within"]
 
 Approve = Callable[[ToolCall], Awaitable[bool | str]]
 Permit = Callable[[Tool, ToolCall], bool | str | None]
@@ -116,11 +127,19 @@ def finished_by_error(call: ToolCall, effect: Effect, error: Exception, seconds:
     data = to_data(error)
     if ending in ("tool_error", "denied"):
         data.pop("cause", None)  # how we found out, in the words of a library's release
+    if run_id := waits_within(error):
+        data[WITHIN] = run_id
     if ending == "crashed":
         data["traceback"] = traceback.format_exception(error)[-8:]  # the innermost frames say where
     return ToolFinished(
         call_id=call.id, name=call.name, ending=ending, content=content, seconds=round(seconds, 4), error=data
     )
+
+
+def waits_within(error: Exception) -> str:
+    """The run that a tool drove, when the tool could not end because that one waits for a person; empty when not so."""
+    report = error.report if isinstance(error, Waiting) else None
+    return report.run_id if isinstance(report, Report) else ""
 
 
 def _ending_of(call: ToolCall, effect: Effect, error: Exception) -> tuple[Ending, str]:
@@ -135,6 +154,8 @@ def _ending_of(call: ToolCall, effect: Effect, error: Exception) -> tuple[Ending
             return "fatal", f"not run: {error}"
         case NotEnoughTime():
             return "tool_error", f"{call.name}: {error}"
+        case Waiting() if run_id := waits_within(error):
+            return "unknown", f"outcome unknown: run {run_id} waits: {error}"
         case OutcomeUnknown():
             return "unknown", f"outcome unknown: {error.why or error}; check before doing it again"
         case DeadlinePassed() if effect == "write":

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 import anyio
 
 from ..causes import Cancelled, Stop
-from ..errors import ConfigError
+from ..errors import ConfigError, RunNotFound, WrongAnswer
 from ..journal import Store, open_store
 from ..journal.records import RunStarted
+from ..journal.state import RunState
 from ..loop.budget import check_price
 from ..loop.final_answer import FinalAnswers
 from ..loop.log import Log
@@ -24,6 +25,7 @@ from ..loop.outcome import Outcome, Report, describe
 from ..loop.shared_budget import Budget
 from ..loop.toolbox import Approve, Permit, Resolve, Toolbox, by_name
 from ..loop.turn import Loop
+from ..loop.warnings import limit_uses
 from ..messages import Limits, Prompt, Sampling, Spend, UserMessage
 from ..models import ChecksInputs, Model
 from ..retry import RetryPolicy
@@ -31,7 +33,7 @@ from ..scopes import Slots, current_cause, finish, tasks
 from ..tools import AnswerForm, FinalAnswer, Output, Sandbox, Tool, build_answer_form
 from .checks import check_answer_form, settled_sampling
 from .listening import listen
-from .opening import begin, take_up
+from .opening import begin, read_state, take_up
 from .permissions import Permissions
 from .prompts import message_of
 from .run import Run, carrying, cause_of
@@ -179,6 +181,33 @@ class Agent(Generic[T]):
             outcome = await run.wait()
         return _result(outcome)
 
+    async def run_once(self, prompt: Prompt, *, run_id: str) -> Result[T]:
+        """Run to the answer, once under this name: begun if there is no such run, gone on with if it has no answer yet.
+
+        For a program that may be killed and asks again for the same, such as a tool that hands its call's work to another
+        agent: `run_id=call.key`. An answer that is there already is given again without asking the model.
+
+        Args:
+            run_id: Its whole name, as in `start`.
+
+        Raises:
+            ConfigError: There is a run of that name with another task.
+            RunTaken: Somebody drives it.
+            Stop, AgentError: As `run`.
+        """
+        task = self._said(prompt, "the task")
+        _check_run_id(run_id)
+        async with self._stores.opened() as store:
+            try:
+                state = await read_state(store, run_id)
+            except RunNotFound:
+                return await self.run(prompt, run_id=run_id)
+        if (state.started.task, state.started.parts) != (task.content, task.parts):
+            raise ConfigError(f"run {run_id} has another task", "ask for the same as before, or give another name")
+        if state.finished is None or state.finished.outcome != "answered":
+            return await self.resume(run_id)
+        return self._answer_of(state)
+
     def run_sync(self, prompt: Prompt, *, run_id: str | None = None) -> Result[T]:
         """Run to the answer, for scripts: it owns the loop and the signals, and closes the model's connections.
 
@@ -257,6 +286,14 @@ class Agent(Generic[T]):
             )
             async with self._driven(store, log, watchers) as run:
                 yield run
+
+    def _answer_of(self, state: RunState) -> Result[T]:
+        """The answer that a run has, as the form that this agent has it."""
+        answers: FinalAnswers = FinalAnswers(self._form)
+        if (rejected := answers.rejection(state)) is not None:
+            raise WrongAnswer(rejected.problem)
+        report = Report.of(state, limits=limit_uses(state, state.seconds), resumable=False)
+        return _result(Outcome(kind="answered", text=state.answer or "", output=answers.value, report=report))
 
     async def aclose(self) -> None:
         """Close the model's connections."""

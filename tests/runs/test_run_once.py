@@ -1,0 +1,176 @@
+"""A run by its name: begun, gone on with or only told, and a tool whose work is another run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import anyio
+import pytest
+
+from heaveto.causes import Cancelled, Stop
+from heaveto.errors import ConfigError, MaxTurns, OutcomeUnknown, RunTaken, WrongAnswer
+from heaveto.journal import MemoryStore
+from heaveto.messages import AssistantMessage, Image, Limits
+from heaveto.runs import Agent, Result, approve_call, read_state
+from heaveto.testing.clocks import FakeClock
+from heaveto.testing.scripted_model import calls, scripted
+from heaveto.testing.stops import every_await
+from heaveto.tools import Call, Output, tool
+
+
+@tool(effect="write", check=None, approval=True)
+async def pay(what: str) -> str:
+    """Pay."""
+    return "paid"
+
+
+@tool(effect="read")
+async def look() -> str:
+    """Look."""
+    await anyio.sleep(1)
+    return "seen"
+
+
+def agent_of(*lines: Any, store: Any, **options: Any) -> Agent[Any]:
+    return Agent(model=scripted(*lines), store=store, tools=[look, pay], **options)
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.mark.anyio
+async def test_it_is_begun_then_told(store: MemoryStore) -> None:
+    first = await agent_of(calls(("look", {})), "42", store=store).run_once("what is it?", run_id="sum")
+    before = await store.read("sum")
+    again = await agent_of(store=store).run_once("what is it?", run_id="sum")
+    assert (again.text, again.turns, again.spend, again.run_id) == (first.text, first.turns, first.spend, "sum")
+    assert again.report.messages == first.report.messages
+    assert not again.report.resumable
+    assert await store.read("sum") == before, "nothing was written"
+
+
+@pytest.mark.anyio
+async def test_it_is_gone_on_with(store: MemoryStore) -> None:
+    with pytest.raises(MaxTurns):
+        await agent_of(calls(("look", {})), store=store, limits=Limits(turns=1)).run_once("go", run_id="sum")
+    with pytest.raises(MaxTurns):
+        await agent_of(store=store).run_once("go", run_id="sum")
+    agent = agent_of("fine", store=store, limits=Limits(turns=1))
+    assert (await agent.resume("sum", limits=Limits(turns=5))).turns == 2
+    assert (await agent_of(store=store).run_once("go", run_id="sum")).text == "fine"
+
+
+@pytest.mark.anyio
+async def test_a_run_of_that_name_with_another_task_is_refused(store: MemoryStore) -> None:
+    await agent_of("42", store=store).run_once("what is it?", run_id="sum")
+    for task in ("what was it?", ["what is it?", Image(b"\x89PNG\r\n\x1a\n", "image/png")]):
+        with pytest.raises(ConfigError, match="run sum has another task; ask for the same as before, or give another name"):
+            await agent_of(store=store).run_once(task, run_id="sum")
+    with pytest.raises(ConfigError, match="cannot be the name of a run"):
+        await agent_of(store=store).run_once("go", run_id="../sum")
+    other = await agent_of("another", store=store).run_once("go", run_id="su")  # a whole name, not the beginning of one
+    assert other.text == "another"
+
+
+@pytest.mark.anyio
+async def test_one_that_is_driven_is_not_begun_again(store: MemoryStore) -> None:
+    async with agent_of(calls(("look", {})), "42", store=store).start("go", run_id="sum") as run:
+        with pytest.raises(RunTaken):
+            await agent_of(store=store).run_once("go", run_id="sum")
+        assert (await run.wait()).text == "42"
+
+
+@pytest.mark.anyio
+async def test_its_answer_has_the_form_that_is_asked_for(store: MemoryStore) -> None:
+    def agent(*lines: Any, output: Any = list[int]) -> Agent[Any]:
+        return Agent(model=scripted(*lines), store=store, output=output)
+
+    await agent(calls(("final_answer", {"answer": [1, 2]}))).run_once("go", run_id="sum")
+    again: Result[Any] = await agent().run_once("go", run_id="sum")
+    assert (again.output, again.text) == ([1, 2], '{"answer": [1, 2]}')
+    with pytest.raises(WrongAnswer, match="want"):
+        await agent(output=Output(list[str])).run_once("go", run_id="sum")
+
+
+# --- within a tool --------------------------------------------------------------------------------------------------
+
+
+class Nested:
+    """An agent whose tool has its work done by another one's run, in the same store."""
+
+    def __init__(self, *lines: Any) -> None:
+        self.store, self.inner_runs, self._lines = MemoryStore(), set[str](), lines
+        self.asked = 0
+
+    def outer(self, *, first: bool = True) -> Agent[Any]:
+        @tool(effect="idempotent")
+        async def research(question: str, call: Call) -> str:
+            """Have it looked up."""
+            self.inner_runs.add(call.key)
+            return (await self._inner().run_once(question, run_id=call.key)).text
+
+        asking = calls(("research", {"question": "why?"}))
+        return Agent(model=scripted(*([asking] if first else []), "so it is"), store=self.store, tools=[research])
+
+    def _inner(self) -> Agent[Any]:
+        def next_line(request: Any) -> Any:
+            self.asked += 1
+            return self._lines[sum(isinstance(message, AssistantMessage) for message in request.transcript)]
+
+        return agent_of(*[next_line] * len(self._lines), store=self.store)
+
+
+def test_a_stop_at_every_await_of_a_tool_whose_work_is_a_run() -> None:
+    """Its run is saved with the same cause, and is gone on with when the outer one is: no reply is paid for twice but the
+    one that was cut.
+    """
+    nested = Nested(calls(("look", {})), "because")
+
+    async def whole() -> str:
+        nested.__init__(calls(("look", {})), "because")  # type: ignore[misc]
+        return (await nested.outer().run("go", run_id="outer")).text
+
+    for stopped in every_await(whole):
+        assert isinstance(stopped.error, Stop), stopped
+        if stopped.error.report is None or not stopped.error.report.pending:
+            continue
+        FakeClock(stopped.backend).run(_resumed, nested)
+
+
+async def _resumed(nested: Nested) -> None:
+    before = nested.asked
+    result = await nested.outer(first=False).resume("outer")
+    assert result.text == "so it is"
+    (inner,) = nested.inner_runs
+    state = await read_state(nested.store, inner)
+    assert state.answer == "because"
+    assert state.spend.calls - state.spend.unpriced_calls == 2
+    assert nested.asked - before <= 2
+
+
+@pytest.mark.anyio
+async def test_the_outer_run_waits_while_a_person_has_to_decide_within() -> None:
+    nested = Nested(calls(("pay", {"what": "rent"})), "it is paid")
+    with pytest.raises(OutcomeUnknown, match=r"pay \(call_\d+\) needs an approval"):
+        await nested.outer().run("go", run_id="outer")
+    (inner,) = nested.inner_runs
+    (entry,) = (await read_state(nested.store, inner)).asked()
+    await approve_call(nested.store, inner, entry.call.id, "approved", who="ada")
+    result = await nested.outer(first=False).resume("outer")
+    assert result.text == "so it is"
+    assert (await read_state(nested.store, inner)).answer == "it is paid"
+
+
+@pytest.mark.anyio
+async def test_a_stop_of_the_outer_run_is_the_inner_one_s_cause() -> None:
+    nested = Nested(calls(("look", {})), "because")
+    async with nested.outer().start("go", run_id="outer") as run:
+        await anyio.sleep(0.5)
+        run.cancel(Cancelled("lunch", "ada"))
+        assert (await run.wait()).kind == "stopped"
+    (inner,) = nested.inner_runs
+    finished = (await read_state(nested.store, inner)).finished
+    assert finished is not None
+    assert "lunch" in finished.why
