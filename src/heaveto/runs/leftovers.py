@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from ..causes import Stop
 from ..errors import ToolError, ToolFatal
 from ..journal.records import Record, ToolStarted
 from ..scopes import call_in_thread
@@ -28,5 +29,7 @@ async def remove_leftovers(records: Iterable[Record], workspace: Workspace) -> N
 def _remove(workspace: Workspace, paths: Collection[str]) -> None:
     try:
         workspace.remove_leftovers(paths)
+    except Stop:  # a passed deadline is an OSError too
+        raise
     except (ToolError, ToolFatal, OSError):
         pass  # such as a folder that is gone: whoever needs it says so
