@@ -132,3 +132,83 @@ async def test_a_refusal_is_fatal(status: str) -> None:
     async with opened(Script(status)) as servers:
         with pytest.raises(ToolFatal, match=f"POST http://127.0.0.1:[0-9]+/mcp: {status}"):
             await call(servers, "change")
+
+
+# --- a server that wants to know who asks ---------------------------------------------------------------------------
+
+TOKEN = "secret-token-123"
+OAUTH = 'Bearer resource_metadata="https://web.example/.well-known/oauth-protected-resource"'
+
+
+class Guarded(Script):
+    """Answers nobody without the token, and says what it wants."""
+
+    def __init__(self, challenge: str, status: int = 401, token: str = TOKEN, kind: str = "text/plain") -> None:
+        super().__init__("good")
+        self.challenge, self.status, self.token, self.kind = challenge, status, token, kind
+
+    async def __call__(self, peer: Peer) -> None:
+        while await peer.request():
+            head, _, body = peer._requests[-1].partition(b"\r\n\r\n")
+            if f"authorization: bearer {self.token}".encode() not in head.lower():
+                more = f"www-authenticate: {self.challenge}\r\n" if self.challenge else ""
+                await peer.send(response(self.status, b'{"error": "no"}', self.kind, more))
+            elif not head.startswith(b"POST"):
+                await peer.send(response(405))
+            elif (message := json.loads(body))["method"] == "tools/call":
+                await self.answer_call(peer, message["id"])
+                self.token = "another"  # it is taken back
+            else:
+                await peer.send(self.plain(message))
+
+
+@asynccontextmanager
+async def opened_with(script: Script, headers: dict[str, str]) -> AsyncIterator[McpServers]:
+    async with serving(script) as server:
+        config = HttpServer(url=f"{server.url}/mcp?key={TOKEN}", headers=headers)
+        async with open_servers({"web": config}) as servers:
+            yield servers
+
+
+GIVE = 'give it that in mcpServers: "headers": {"Authorization": "Bearer ${TOKEN}"}'
+NOT_TAKEN = "it does not take what mcpServers gives it in authorization: see whether that is right, and still valid"
+WRONG = f'Bearer error="invalid_token", error_description="wrong-{TOKEN}"'
+
+
+@pytest.mark.parametrize(
+    ("script", "headers", "said"),
+    [
+        (Guarded('Bearer realm="wiki"'), {}, f'401 X; it asks for Bearer realm="wiki"; {GIVE}'),
+        (Guarded(OAUTH), {"User-Agent": "me"}, f"{OAUTH}; {GIVE}; heaveto does not go through OAuth itself"),
+        (
+            Guarded(WRONG, token="other"),
+            {"authorization": f"Bearer {TOKEN}"},
+            f'it asks for Bearer error="invalid_token", error_description="wrong-..."; {NOT_TAKEN}',
+        ),
+        (Guarded(""), {}, f"401 X; it does not say what it asks for; {GIVE}"),
+        (Guarded("Bearer " + "x" * 999), {}, f"it asks for Bearer {'x' * 293}...; give it"),
+        (
+            Guarded('Bearer error="insufficient_scope"', 403),
+            {},
+            f'403 X; it asks for Bearer error="insufficient_scope"; {GIVE}',
+        ),
+        (Guarded("Bearer", kind="application/json"), {}, f"401 X; it asks for Bearer; {GIVE}"),
+    ],
+    ids=["none given", "OAuth", "a wrong one", "says nothing", "says much", "not enough", "with a body"],
+)
+async def test_a_server_that_wants_a_token_is_told_of_in_full(script: Guarded, headers: dict[str, str], said: str) -> None:
+    """By its name and address, with what it asks for and where to give that; never with what it was given."""
+    with pytest.raises(ToolFatal) as caught:
+        async with opened_with(script, headers):
+            raise AssertionError("it let us in")
+    text = str(caught.value)
+    assert text.startswith("MCP server web: POST http://127.0.0.1:")
+    assert said in text
+    assert TOKEN not in text
+
+
+async def test_a_token_that_is_taken_back_in_the_middle_is_told_of_too() -> None:
+    async with opened_with(Guarded("Bearer"), {"Authorization": f"Bearer {TOKEN}"}) as servers:
+        assert await call(servers, "change") == "good"
+        with pytest.raises(ToolFatal, match="401 X; it asks for Bearer; it does not take what mcpServers gives it in Auth"):
+            await call(servers, "change")

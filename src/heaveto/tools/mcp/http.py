@@ -24,6 +24,11 @@ Meaning: TypeAlias = Literal["not_sent", "session_gone", "refused", "lost"]
 
 _MARK = f"heaveto-{secrets.token_hex(8)}"  # so that no server's own error is taken for one of these
 _TRANSPORT_FAILED = -32000
+_MAX_SHOWN_CHARS = 300
+_LEAST_SECRET_CHARS = 8
+_NO_PROOF = frozenset({"accept", "user-agent"})  # headers that say nothing of who asks
+_METADATA = "resource_metadata"  # where a server that speaks OAuth tells about it (RFC 9728)
+_EXAMPLE = '{"Authorization": "Bearer ${TOKEN}"}'
 
 
 @asynccontextmanager
@@ -54,7 +59,7 @@ def _client(server: HttpServer) -> httpx2.AsyncClient:
             if (meaning := _meaning_of_status(request, response)) is None:
                 return response
             await response.aclose()
-            return _failure(request, response.status_code, meaning, f"{response.status_code} {response.reason_phrase}")
+            return _failure(request, response.status_code, meaning, _refusal(server, response))
 
     limit = server.options.connect_seconds
     return Client(
@@ -70,6 +75,8 @@ def _meaning_of_status(request: httpx2.Request, response: httpx2.Response) -> Me
         return None
     if response.status_code == 404 and "mcp-session-id" in request.headers:
         return "session_gone"
+    if response.status_code == 401:
+        return "refused"  # whatever its body is: it says less than the headers
     if response.headers.get("content-type", "").lower().startswith("application/json"):
         return None
     return "refused" if response.status_code < 500 else "lost"
@@ -81,6 +88,33 @@ def _failure(request: httpx2.Request, status: int, meaning: Meaning, problem: st
     text = f"{request.method} {shown_address(str(request.url))}: {problem}"
     error = {"code": _TRANSPORT_FAILED, "message": text, "data": {_MARK: meaning}}
     return httpx2.Response(status, json={"jsonrpc": "2.0", "id": None, "error": error}, request=request)
+
+
+def _refusal(server: HttpServer, response: httpx2.Response) -> str:
+    """The status, and of a server that wants to know who asks, what it wants and where that is given."""
+    said = f"{response.status_code} {response.reason_phrase}".rstrip()
+    challenge = response.headers.get("www-authenticate", "")
+    if response.status_code != 401 and not (response.status_code == 403 and challenge):
+        return said
+    wants = f"it asks for {_shown(server, challenge)}" if challenge else "it does not say what it asks for"
+    given = ", ".join(name for name in server.headers if name.lower() not in _NO_PROOF)
+    remedy = (
+        f"it does not take what mcpServers gives it in {given}: see whether that is right, and still valid"
+        if given
+        else f'give it that in mcpServers: "headers": {_EXAMPLE}'
+    )
+    oauth = "; heaveto does not go through OAuth itself, so get a token from elsewhere" if _METADATA in challenge else ""
+    return f"{said}; {wants}; {remedy}{oauth}"
+
+
+def _shown(server: HttpServer, challenge: str) -> str:
+    """What a server asks for, within bounds, without control characters and without what it was given."""
+    text = "".join(each if each.isprintable() else "?" for each in challenge)
+    secrets_given = {part for value in server.headers.values() for part in (value, *value.split())}
+    for each in sorted(secrets_given, key=len, reverse=True):
+        if len(each) >= _LEAST_SECRET_CHARS:
+            text = text.replace(each, "...")
+    return text if len(text) <= _MAX_SHOWN_CHARS else f"{text[:_MAX_SHOWN_CHARS]}..."
 
 
 def _what(error: Exception) -> str:
