@@ -81,7 +81,7 @@ async def test_a_store_that_breaks_a_rule_is_found_out(tmp_path: Path) -> None:
             "an_old_driver_releases_nothing",
             "one_of_several_takers_wins",
         },
-        "OldestFirst": {"a_list_shows_the_last_touched_first"},
+        "OldestFirst": {"a_list_shows_the_last_touched_first", "a_restored_run_is_as_it_was"},
     }
 
 

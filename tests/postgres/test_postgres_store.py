@@ -275,6 +275,35 @@ def test_a_password_is_never_shown(address: str) -> None:
     assert SECRET not in shown.replace(__file__, "")
 
 
+@pytest.mark.parametrize(
+    ("address", "wrong"),
+    [
+        ("postgresql://db.example:99999/agents", "a port in the journal's address is not between 1 and 65,535; write it as"),
+        ("postgresql://db.example:0/agents", "a port in the journal's address is not between 1 and 65,535"),
+        ("postgresql://a,b/agents?port=5432,65536", "a port in the journal's address is not between"),
+        ("postgresql://db.example:-1/agents", "the port in the journal's address has characters that none has"),
+        ("postgresql://db.example:http/agents", "the port in the journal's address has characters"),
+        ("postgresql://db.example/agents?nonsense=1", "the journal's address cannot be read"),
+    ],
+)
+def test_an_address_that_is_none_is_refused(address: str, wrong: str) -> None:
+    with pytest.raises(ConfigError, match=wrong):
+        PostgresStore(address)
+
+
+@pytest.mark.parametrize(
+    ("address", "place"),
+    [
+        ("postgresql://db.example:65535/agents", "postgresql://db.example:65535/agents"),
+        ("postgresql://[::1]:5433/agents", "postgresql://[::1]:5433/agents"),
+        ("postgresql://[fe80::1],b/agents", "postgresql://[fe80::1],b/agents"),
+        ("postgresql://db.example:/agents", "postgresql://db.example/agents"),
+    ],
+)
+def test_an_address_is_shown_as_it_is_written(address: str, place: str) -> None:
+    assert str(PostgresStore(address)) == place
+
+
 def test_a_place_is_read_as_a_store(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert repr(open_store("postgres://db.example:5433/agents")) == "PostgresStore('postgresql://db.example:5433/agents')"
     with pytest.raises(ConfigError, match="no store for mysql://"):

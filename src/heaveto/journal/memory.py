@@ -46,6 +46,12 @@ class MemoryStore:
         run.extend(now, bodies)
         return run.epoch
 
+    async def restore(self, run_id: str, epoch: int, entries: Sequence[Entry], summary: Summary) -> None:
+        if run_id in self._runs:
+            raise JournalError(f"there is a run {run_id} already")
+        self._runs[run_id] = _Run(entries[0].at, entries[-1].at, "", summary, epoch, entries=list(entries))
+        self._runs = dict(sorted(self._runs.items(), key=lambda item: item[1].updated))
+
     async def take(self, run_id: str, owner: str) -> int:
         run, now = self._find(run_id), wall_time()
         if holds(run.owner, run.updated, now, self._lease_seconds):

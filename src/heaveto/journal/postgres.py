@@ -31,6 +31,7 @@ from .postgres_statements import (
     Find,
     Read,
     Release,
+    Restore,
     Runs,
     Take,
 )
@@ -83,6 +84,9 @@ class PostgresStore:
 
     async def create(self, run_id: str, owner: str, bodies: Sequence[bytes], summary: Summary) -> int:
         return await self._write(Create(run_id, owner, bodies, encode_summary(summary), self._lease_seconds))
+
+    async def restore(self, run_id: str, epoch: int, entries: Sequence[Entry], summary: Summary) -> None:
+        await self._write(Restore(run_id, epoch, entries, encode_summary(summary)))
 
     async def take(self, run_id: str, owner: str) -> int:
         return await self._write(Take(run_id, owner, self._lease_seconds))

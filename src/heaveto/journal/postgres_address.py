@@ -12,6 +12,7 @@ from ..errors import ConfigError
 
 __all__ = ["Address", "read_address"]
 
+MAX_PORT = 65_535
 _PORT = "5432"
 _PLAIN = {  # a password with a stray "@", "/", ":" or "?" ends up in one of these
     "host": r"[\w.\-:/,%]*",
@@ -51,6 +52,8 @@ def read_address(text: str) -> Address:
     for name, pattern in _PLAIN.items():
         if not re.fullmatch(pattern, parts.get(name, "")):
             raise ConfigError(f"the {name} in the journal's address has characters that none has", _SHAPE)
+    if not all(1 <= int(port) <= MAX_PORT for port in parts.get("port", "").split(",") if port):
+        raise ConfigError(f"a port in the journal's address is not between 1 and {MAX_PORT:,}", _SHAPE)
     secrets = tuple(value for name, value in parts.items() if value and ("password" in name or name == "passfile"))
     return Address(make_conninfo(text, fallback_application_name="heaveto"), _place(parts), secrets)
 
@@ -67,4 +70,6 @@ def _place(parts: dict[str, str]) -> str:
     host, port = parts.get("host", ""), parts.get("port", _PORT)
     if host.startswith("/") or not host:
         host = f"[{host or 'local'}]"
+    elif ":" in host:
+        host = ",".join(f"[{each}]" if ":" in each else each for each in host.split(","))
     return f"postgresql://{host}{'' if port == _PORT else f':{port}'}/{parts.get('dbname', '')}"

@@ -32,6 +32,7 @@ __all__ = [
     "Find",
     "Read",
     "Release",
+    "Restore",
     "Runs",
     "Take",
 ]
@@ -120,6 +121,36 @@ class Create(Asked[int]):
         if row is None or (row[0] == 1 and row[1] != self.owner):
             return False
         return _stored(connection, self.run_id, 0, len(self.bodies)) == list(self.bodies)
+
+
+@dataclass
+class Restore(Asked[None]):
+    epoch: int
+    entries: Sequence[Entry]
+    summary: bytes
+
+    def answer(self, connection: Connection, drives: Drives) -> JournalError | None:
+        times, bodies = [each.at for each in self.entries], [each.body for each in self.entries]
+        row = connection.execute(
+            """
+            WITH made AS (
+                INSERT INTO heaveto_run (run_id, created, updated, lease_until, epoch, owner, entries, summary)
+                VALUES (%(run_id)s, to_timestamp(%(first)s), to_timestamp(%(last)s), to_timestamp(%(last)s),
+                        %(epoch)s, '', %(count)s, %(summary)s)
+                ON CONFLICT (run_id) DO NOTHING
+                RETURNING number
+            ), written AS (
+                INSERT INTO heaveto_entry (run, seq, at, body)
+                SELECT number, seq, to_timestamp(at), body
+                FROM made, unnest(%(times)s::float8[], %(bodies)b::bytea[]) WITH ORDINALITY AS given (at, body, seq)
+            )
+            SELECT number FROM made
+            """,
+            vars(self) | {"first": times[0], "last": times[-1], "count": len(times), "times": times, "bodies": bodies},
+        ).fetchone()
+        if row is None and not (self.in_doubt and _stored(connection, self.run_id, 0, len(bodies)) == bodies):
+            return JournalError(f"there is a run {self.run_id} already")
+        return None
 
 
 @dataclass

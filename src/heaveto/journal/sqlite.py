@@ -68,6 +68,10 @@ class SqliteStore:
         encoded = encode_summary(summary)
         return await self._write(partial(statements.create, run_id=run_id, owner=owner, bodies=bodies, summary=encoded))
 
+    async def restore(self, run_id: str, epoch: int, entries: Sequence[Entry], summary: Summary) -> None:
+        encoded = encode_summary(summary)
+        await self._write(partial(statements.restore, run_id=run_id, epoch=epoch, entries=entries, summary=encoded))
+
     async def take(self, run_id: str, owner: str) -> int:
         return await self._write(partial(statements.take, run_id=run_id, owner=owner, lease_seconds=self._lease_seconds))
 

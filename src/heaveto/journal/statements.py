@@ -21,6 +21,7 @@ __all__ = [
     "find",
     "read",
     "release",
+    "restore",
     "runs",
     "take",
 ]
@@ -40,6 +41,21 @@ def create(connection: sqlite3.Connection, run_id: str, owner: str, bodies: Sequ
     assert number is not None  # noqa: S101 - an INSERT has one
     _insert(connection, number, 1, now, bodies)
     return 1
+
+
+def restore(connection: sqlite3.Connection, run_id: str, epoch: int, entries: Sequence[Entry], summary: bytes) -> None:
+    if _find_run(connection, "number", run_id) is not None:
+        raise JournalError(f"there is a run {run_id} already")
+    number = connection.execute(
+        "INSERT INTO run (run_id, created, updated, epoch, owner, entries, summary) VALUES (?, ?, ?, ?, '', ?, ?)",
+        (run_id, entries[0].at, entries[-1].at, epoch, len(entries), summary),
+    ).lastrowid
+    assert number is not None  # noqa: S101 - an INSERT has one
+    first = place(number, 1)
+    connection.executemany(
+        "INSERT INTO entry (place, at, body) VALUES (?, ?, ?)",
+        [(key, entry.at, entry.body) for key, entry in enumerate(entries, first)],
+    )
 
 
 def take(connection: sqlite3.Connection, run_id: str, owner: str, lease_seconds: float) -> int:

@@ -69,6 +69,17 @@ class Store(Protocol):
         """
         ...
 
+    async def restore(self, run_id: str, epoch: int, entries: Sequence[Entry], summary: Summary) -> None:
+        """Keep a run as it was in another store: its records with their times, and its last epoch. Nobody drives it.
+
+        Args:
+            entries: From the first on, at least one. Its time is the run's beginning, the last one's that of its last touch.
+
+        Raises:
+            JournalError: When there is such a run already, or the store cannot be written.
+        """
+        ...
+
     async def take(self, run_id: str, owner: str) -> int:
         """Become the run's driver; returns the new epoch, under which nobody else's append is accepted.
 

@@ -155,15 +155,8 @@ async def import_runs(store: Store, lines: Iterable[str]) -> list[str]:
     if there:
         raise JournalError(f"there is a run {min(there)} already; delete it first")
     for run_id, state in states.items():
-        await store.create(run_id, "", [entry.body for entry in exported[run_id]], summarize(state))
-        await _raise_epoch(store, run_id, state.epoch)
+        await store.restore(run_id, max(1, state.epoch), exported[run_id], summarize(state))
     return list(states)
-
-
-async def _raise_epoch(store: Store, run_id: str, epoch: int) -> None:
-    """A resume's epoch must be above all that the journal has seen."""
-    for _ in range(1, epoch):
-        await store.release(run_id, await take(store, run_id))
 
 
 def _by_run(lines: Iterable[str]) -> dict[str, list[Entry]]:

@@ -116,6 +116,9 @@ class FaultyStore:
         fault = await self._before("create", run_id, bodies)
         return self._after(fault, await self.store.create(run_id, owner, bodies, summary))
 
+    async def restore(self, run_id: str, epoch: int, entries: Sequence[Entry], summary: Summary) -> None:
+        await self.store.restore(run_id, epoch, entries, summary)
+
     async def take(self, run_id: str, owner: str) -> int:
         fault = await self._before("take", run_id)
         return self._after(fault, await self.store.take(run_id, owner))

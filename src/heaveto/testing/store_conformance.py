@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 from ..causes import Cancelled
 from ..errors import Fenced, JournalError, RunNotFound, RunTaken
 from ..journal.owner import this_process
-from ..journal.store import Store, Summary
+from ..journal.store import Entry, Store, Summary
 from ..scopes import Scope, finish, tasks, wall_time
 
 __all__ = ["CHECKS", "Check", "StoreFactory"]
@@ -50,6 +50,25 @@ async def an_id_is_used_once(factory: StoreFactory) -> None:
         _expect("that the id is named", "run" in str(error), True)
         _expect("records", await _bodies(store, "run"), [b"one"])
         _expect("summary", (await store.runs())[0].summary, Summary(task="first"))
+
+
+async def a_restored_run_is_as_it_was(factory: StoreFactory) -> None:
+    """With its times, in its place in the list, and under an epoch that is above its last one when it is taken."""
+    async with _opened(factory) as store:
+        await store.create("new", "", [b"new"], Summary())
+        entries = [Entry(1, 1_000.25, b"one"), Entry(2, 1_000.25, b"two"), Entry(3, 2_000.5, b"three")]
+        await store.restore("old", 7, entries, Summary(task="kept"))
+        await store.restore("older", 1, entries[:1], Summary())
+        _expect("records", await store.read("old"), entries)
+        row = (await store.runs())[1]
+        _expect("row", (row.run_id, row.created, row.updated, row.entries), ("old", 1_000.25, 2_000.5, 3))
+        _expect("row", (row.epoch, row.owner, row.summary), (7, "", Summary(task="kept")))
+        _expect("order", [row.run_id for row in await store.runs()], ["new", "old", "older"])
+        _expect("last touched", await store.find(""), "new")
+        await _refused(JournalError, store.restore, "old", 1, entries, Summary())
+        _expect("epoch", await store.take("old", this_process()), 8)
+        _expect("seq", await store.append("old", 8, [b"four"], Summary()), 4)
+        _expect("last touched", await store.find(""), "old")
 
 
 async def an_append_returns_the_last_seq(factory: StoreFactory) -> None:
@@ -277,6 +296,7 @@ async def closing_twice_is_harmless(factory: StoreFactory) -> None:
 CHECKS: list[Check] = [
     a_new_run_has_its_first_records,
     an_id_is_used_once,
+    a_restored_run_is_as_it_was,
     an_append_returns_the_last_seq,
     reading_starts_where_the_reader_was,
     an_append_of_nothing_renews_the_summary,
