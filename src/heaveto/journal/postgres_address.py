@@ -72,4 +72,5 @@ def _place(parts: dict[str, str]) -> str:
         host = f"[{host or 'local'}]"
     elif ":" in host:
         host = ",".join(f"[{each}]" if ":" in each else each for each in host.split(","))
-    return f"postgresql://{host}{'' if port == _PORT else f':{port}'}/{parts.get('dbname', '')}"
+    usual = set(port.split(",")) <= {"", _PORT}
+    return f"postgresql://{host}{'' if usual else f':{port}'}/{parts.get('dbname', '')}"
