@@ -11,7 +11,6 @@ import json
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Protocol, TypeAlias
 
 from ..errors import ConfigError
 from .landlock import landlock_version
+from .scratch import scratch_folder
 
 __all__ = ["Sandbox", "find_sandbox", "no_sandbox"]
 
@@ -157,13 +157,10 @@ class _Landlock:
         writable: Sequence[Path] = (),
         readable: Sequence[Path] = (),
     ) -> Iterator[Kept]:
-        temporary = tempfile.mkdtemp(prefix="heaveto-")
-        writing = [str(workspace), temporary, *map(str, writable)]
-        settings = json.dumps({"write": writing, "tcp": self._network})
-        try:
-            yield [sys.executable, "-I", "-S", "-E", str(LANDLOCK), settings, *argv], {"TMPDIR": temporary}
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+        with scratch_folder() as temporary:
+            writing = [str(workspace), str(temporary), *map(str, writable)]
+            settings = json.dumps({"write": writing, "tcp": self._network})
+            yield [sys.executable, "-I", "-S", "-E", str(LANDLOCK), settings, *argv], {"TMPDIR": str(temporary)}
 
 
 class _Nothing:

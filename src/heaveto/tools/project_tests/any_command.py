@@ -17,6 +17,7 @@ from ..processes.output import BoundedOutput
 from ..protocol import Call
 from ..results import cut_middle
 from ..sandbox import Sandbox
+from ..scratch import scratch_folder
 from .interpreters import find_interpreter
 from .output import recognize
 from .reports import (
@@ -27,7 +28,6 @@ from .reports import (
     end_text,
     last_of,
     relative,
-    scratch_folder,
     write_report,
 )
 from .told import ToldTests, without_colours

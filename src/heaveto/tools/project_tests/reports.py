@@ -7,12 +7,9 @@ own frames. What there is no room for is dropped in the opposite order.
 from __future__ import annotations
 
 import re
-import shutil
 import signal
-import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Protocol
 
@@ -27,7 +24,6 @@ __all__ = [
     "end_text",
     "last_of",
     "relative",
-    "scratch_folder",
     "write_report",
     "write_stack",
 ]
@@ -72,16 +68,6 @@ class Progress:
         if time.monotonic() - self._said >= PROGRESS_SECONDS:
             self._said = time.monotonic()
             self._tell(text)
-
-
-@contextmanager
-def scratch_folder() -> Iterator[Path]:
-    """A block with a fresh folder for what a runner would keep."""
-    folder = Path(tempfile.mkdtemp(prefix="heaveto-tests-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def last_of(text: str) -> str:

@@ -21,6 +21,7 @@ from ..decorator import tool
 from ..processes import ProcessResult, child_environment, run_process
 from ..protocol import Call, Tool
 from ..sandbox import Sandbox, no_sandbox
+from ..scratch import scratch_folder
 from .any_command import INNER_SHARE, CommandTests
 from .events import TestEvents
 from .interpreters import find_interpreter
@@ -31,7 +32,6 @@ from .reports import (
     end_text,
     last_of,
     relative,
-    scratch_folder,
     write_report,
     write_stack,
 )

@@ -1,0 +1,58 @@
+"""Folders for what a test run or a sandbox needs for a while, among the temporary files; none is left for good.
+
+Whoever made one holds its lock, which the system lets go of when that process ends, also by `kill -9`. So a folder without
+its holder is known by that, whatever has become of the process's number, and goes when the next process makes one.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import functools
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+__all__ = ["scratch_folder"]
+
+PREFIX = "heaveto-scratch-"
+YOUNG_SECONDS = 60.0  # between a folder's making and its lock there are microseconds, or a machine that is suspended
+
+
+@contextmanager
+def scratch_folder() -> Iterator[Path]:
+    """A block with a fresh folder. The first one of a process removes those of processes that were killed."""
+    _remove_left_ones(tempfile.gettempdir())
+    folder = tempfile.mkdtemp(prefix=PREFIX)
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):  # a file system that locks no folders: nobody can tell then, and it stays after a kill
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield Path(folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+@functools.cache
+def _remove_left_ones(temporary: str) -> None:
+    """Remove the folders of this user's that nobody holds any more."""
+    with suppress(OSError), os.scandir(temporary) as entries:
+        for name in [entry.name for entry in entries if entry.name.startswith(PREFIX)]:
+            with suppress(OSError):
+                _remove_if_left(os.path.join(temporary, name))
+
+
+def _remove_if_left(folder: str) -> None:
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        status = os.fstat(lock)
+        if status.st_uid != os.getuid() or time.time() - status.st_mtime < YOUNG_SECONDS:
+            return
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises where its maker is alive
+        shutil.rmtree(folder, ignore_errors=True)
+    finally:
+        os.close(lock)
