@@ -79,16 +79,25 @@ TREE = "echo $$ >> pids; setsid sleep 60 & echo $! >> pids; (trap '' HUP TERM; e
 @linux
 @pytest.mark.anyio
 async def test_a_stop_and_a_limit_end_all_that_it_started(tmp_path: Path) -> None:
-    with Scope(quiet=True) as scope:
-        async with anyio.create_task_group() as group:
-            group.start_soon(run, tmp_path, TREE)
-            await _until(lambda: len(pids_in(tmp_path)) == 3)
-            scope.cancel(Cancelled("enough"))
-    assert not any(is_alive(pid) for pid in pids_in(tmp_path))
-    (tmp_path / "pids").unlink()
-    with pytest.raises(ToolError, match=r"ended after 0\.5 s, its limit"):
-        await run(tmp_path, TREE, limit_seconds=0.5)
-    assert not any(is_alive(pid) for pid in pids_in(tmp_path))
+    """At once, since each ending waits until what ignores it has had its moment."""
+
+    async def stopped(folder: Path) -> None:
+        with Scope(quiet=True) as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(run, folder, TREE)
+                await _until(lambda: len(pids_in(folder)) == 3)
+                scope.cancel(Cancelled("enough"))
+        assert not any(is_alive(pid) for pid in pids_in(folder))
+
+    async def limited(folder: Path) -> None:
+        with pytest.raises(ToolError, match=r"ended after 0\.5 s, its limit"):
+            await run(folder, TREE, limit_seconds=0.5)
+        assert not any(is_alive(pid) for pid in pids_in(folder))
+
+    async with anyio.create_task_group() as both:
+        for act in (stopped, limited):
+            (folder := tmp_path / act.__name__).mkdir()
+            both.start_soon(act, folder)
 
 
 @linux
