@@ -6,12 +6,14 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec import structs
 
 from heaveto.causes import Cancelled, DeadlinePassed, to_data
 from heaveto.errors import APIError, GaveUp, NoneAnswered, ToolFatal, TransportFailed
+from heaveto.journal.records import DriveStarted, Replied, ToolFinished, ToolResolved, ToolStarted
 from heaveto.loop import describe, why
 from heaveto.loop.looking_back import cause_chain, limit_owner, place_of_end
-from heaveto.messages import Limits
+from heaveto.messages import AssistantMessage, Limits, Usage
 from heaveto.retry import RetryPolicy
 from heaveto.runs import Run
 from heaveto.testing.scripted_model import calls, scripted
@@ -65,6 +67,22 @@ async def test_where_a_streamed_call_was_cut(drive: Any) -> None:
         await stop_soon(run)
         await run.wait()
     assert place_of_end((await read_records(store, "run"))[:-1]) == "turn 1, during its model call"
+
+
+def test_where_one_ended_that_does_not_know_what_a_killed_process_did() -> None:
+    """In the turn of the call, and not in the next."""
+    look, mail = (ToolStarted(call_id=call_id, name="send", effect="write", key=call_id) for call_id in ("call_1", "call_2"))
+    records = [DriveStarted(epoch=1, model="m"), replied(1), look, mail, DriveStarted(epoch=2, model="m")]
+    assert place_of_end(records) == "turn 1, with the outcome of send (call_1) not known"
+    resolved = ToolResolved(call_id="call_1", name="send", verdict="done", by="check")
+    assert place_of_end([*records, resolved]) == "turn 1, with the outcome of send (call_2) not known"
+    unknown = ToolFinished(call_id="call_2", name="send", ending="unknown", content="nobody knows")
+    assert place_of_end([*records[:-1], unknown, records[-1], resolved]).endswith("(call_2) not known")
+    assert place_of_end([*records, resolved, structs.replace(resolved, call_id="call_2")]) == "turn 2, at its model call"
+
+
+def replied(turn: int) -> Replied:
+    return Replied(turn=turn, message=AssistantMessage(""), finish="tool_calls", usage=Usage())
 
 
 def test_the_chain_goes_through_last_attempts_members_and_causes_each_once() -> None:

@@ -72,10 +72,14 @@ def limit_owner(chain: Sequence[Link]) -> str:
 def place_of_end(records: Iterable[Record]) -> str:
     """Where in the run its last drive ended, such as "turn 2, while send_mail (call_7) ran"."""
     turn, place, found = 0, "", False
+    doubtful = dict[str, str]()  # by call, where: they began, and nobody knows what came of it
     for record in records:
         match record:
-            case DriveStarted() | ToolResolved() | AnswerRejected():
-                place, found = f"turn {turn + 1}, at its model call", False
+            case DriveStarted() | AnswerRejected():
+                place, found = _place_to_go_on(turn, doubtful), False
+            case ToolResolved():
+                doubtful.pop(record.call_id, None)
+                place, found = _place_to_go_on(turn, doubtful), False
             case Retried():
                 place = f"turn {record.turn}, at attempt {record.attempt + 1} of {record.of} of its model call"
             case CallSpent():
@@ -83,12 +87,19 @@ def place_of_end(records: Iterable[Record]) -> str:
             case Replied():
                 turn, found = record.turn, False
                 place = f"turn {turn}, after its reply"
-            case ToolStarted() if not found:
-                place = f"turn {turn}, after {record.name} ({record.call_id}) had begun"
-            case ToolFinished() if not found:
-                found = record.ending in _CUT or record.ending == "not_run"
-                place = _place_of_call(turn, record)
+            case ToolStarted():
+                doubtful[record.call_id] = f"turn {turn}, with the outcome of {record.name} ({record.call_id}) not known"
+                place = place if found else f"turn {turn}, after {record.name} ({record.call_id}) had begun"
+            case ToolFinished():
+                if record.ending not in _CUT:
+                    doubtful.pop(record.call_id, None)
+                place = place if found else _place_of_call(turn, record)
+                found = found or record.ending in (*_CUT, "not_run")
     return place
+
+
+def _place_to_go_on(turn: int, doubtful: Mapping[str, str]) -> str:
+    return next(iter(doubtful.values()), f"turn {turn + 1}, at its model call")
 
 
 def _place_of_call(turn: int, record: ToolFinished) -> str:
