@@ -9,11 +9,11 @@ import anyio
 import pytest
 
 from heaveto.causes import Cancelled, DeadlinePassed, SaveTimeout, Shutdown, StoppedFromOutside
-from heaveto.errors import JournalError
+from heaveto.errors import JournalError, MaxTurns, RunTaken
 from heaveto.journal import MemoryStore
 from heaveto.journal.records import RunFinished, ToolFinished, decode_record
 from heaveto.loop import Outcome
-from heaveto.messages import ToolMessage
+from heaveto.messages import Limits, ToolMessage
 from heaveto.runs import Agent, Run, read_records
 from heaveto.scopes import Scope, deadline, tasks
 from heaveto.testing import FakeClock, FaultyStore, calls, fault_at, scripted
@@ -374,6 +374,56 @@ async def test_a_store_that_cannot_let_go_of_a_run_does_not_spoil_its_answer() -
 
     result = await agent_of("fine", store=Clingy()).run("go")
     assert result.text == "fine"
+
+
+class Unheard(MemoryStore):
+    """Does what it is asked for, and its word of that is lost."""
+
+    def __init__(self, lost: str) -> None:
+        super().__init__()
+        self._lost: str | None = lost
+
+    async def create(self, *args: Any) -> int:
+        epoch = await super().create(*args)
+        return self._answer("create", epoch)
+
+    async def take(self, *args: Any) -> int:
+        return self._answer("take", await super().take(*args))
+
+    async def release(self, *args: Any) -> None:
+        if self._lost != "release":  # a full disk: it did nothing
+            await super().release(*args)
+        self._answer("release", 0)
+
+    def _answer(self, name: str, epoch: int) -> int:
+        if self._lost == name:
+            self._lost = None
+            raise JournalError("the disk is full")
+        return epoch
+
+
+@pytest.mark.parametrize("lost", ["create", "take", "release"])
+async def test_what_a_store_failed_to_say_keeps_no_run_from_this_process(lost: str) -> None:
+    """It counts as driven by a process that is alive, and the process knows that it does not drive it."""
+    store = Unheard(lost)
+    agent = agent_of(wait_for(0), "fine", store=store, limits=Limits(turns=1))
+    with pytest.raises((MaxTurns, JournalError)):
+        await agent.run("go", run_id="run")
+    again = agent_of("fine", store=store)
+    if lost == "take":
+        with pytest.raises(JournalError, match="the disk is full"):
+            await again.resume("run", limits=Limits(turns=9))
+    assert (await again.resume("run", limits=Limits(turns=9))).text == "fine"
+    assert (await store.runs())[0].owner == ""
+
+
+async def test_a_run_that_this_process_drives_is_taken_by_nobody_meanwhile() -> None:
+    store = MemoryStore()
+    async with agent_of(wait_for(5), "fine", store=store).start("go", run_id="run") as run:
+        await anyio.sleep(1)
+        with pytest.raises(RunTaken):
+            await agent_of(store=store).resume("run")
+        assert (await run.wait()).text == "fine"
 
 
 async def test_a_bug_of_ours_ends_the_run_like_any_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import secrets
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["LEASE_SECONDS", "describe", "holds", "is_alive", "this_process"]
+__all__ = ["LEASE_SECONDS", "describe", "holds", "is_alive", "let_go", "this_process"]
 
 LEASE_SECONDS = 60.0  # how long a run of a machine that we cannot look at counts as driven after its last record
 
@@ -40,8 +40,18 @@ def this_process() -> str:
     return _SEPARATOR.join(owner)
 
 
+_let_go = set[str]()  # owners of this process that no longer drive, though a store may say so
+
+
+def let_go(owner: str) -> None:
+    """This owner drives nothing any more, whatever a store says that could not be told. Other processes cannot know."""
+    _let_go.add(owner)
+
+
 def is_alive(owner: str) -> bool | None:
-    """Whether the process is still there; None where that cannot be known from here: another machine, another container."""
+    """Whether the process is there, and drives; None where nobody here can know: another machine, another container."""
+    if owner in _let_go:
+        return False
     who = _parse(owner)
     if who is None or who.host != os.uname().nodename:
         return None

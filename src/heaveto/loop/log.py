@@ -10,6 +10,7 @@ import anyio
 
 from ..causes import SaveTimeout
 from ..journal import Store, Summary
+from ..journal.owner import let_go
 from ..journal.records import DriveStarted, Record, RunFinished, encode_record, unseal
 from ..journal.seals import seal
 from ..journal.state import RunState
@@ -22,15 +23,15 @@ __all__ = ["Log"]
 class Log:
     """The one writer of a run's journal while this process drives it."""
 
-    def __init__(self, store: Store, state: RunState, emit: Emit, *, seal: bytes = b"") -> None:
-        self._store, self.state, self._emit = store, state, emit
+    def __init__(self, store: Store, state: RunState, emit: Emit, *, owner: str, seal: bytes = b"") -> None:
+        self._store, self.state, self._emit, self._owner = store, state, emit, owner
         self._seal = seal  # of the last record in the journal
         self._unsaved: list[Record] = []
         self._saved = state.seq  # the number of the last record in the journal
         self._pieces = 0
         self.broken: BaseException | None = None  # why nothing more can be written
 
-    async def create(self, owner: str, model: str, sandbox: str = "") -> None:
+    async def create(self, model: str, sandbox: str = "") -> None:
         """Write the first records of a new run.
 
         Raises:
@@ -40,7 +41,7 @@ class Log:
         records: list[Record] = [state.started, DriveStarted(epoch=1, model=model, sandbox=sandbox)]
         state.apply(records[1])
         self._saved = 0
-        await self._store.create(state.run_id, owner, self._sealed(records), summarize(state))
+        await self._store.create(state.run_id, self._owner, self._sealed(records), summarize(state))
         self._publish(records)
 
     def add(self, *records: Record) -> None:
@@ -50,8 +51,16 @@ class Log:
             self._unsaved.append(record)
 
     async def release(self) -> None:
-        """Let another driver have the run. What was added and not committed is lost."""
-        await self._store.release(self.state.run_id, self.state.epoch)
+        """Let another driver have the run. What was added and not committed is lost.
+
+        Raises:
+            JournalError: The store could not be told. This process may take the run again all the same.
+        """
+        try:
+            await self._store.release(self.state.run_id, self.state.epoch)
+        except BaseException:
+            let_go(self._owner)
+            raise
 
     async def commit(self) -> None:
         """Write what was added. It is on disk when this returns, and also when a stop comes while it is under way.

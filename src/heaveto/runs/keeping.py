@@ -30,11 +30,10 @@ from ..journal.store import Entry
 from ..loop.log import summarize
 from ..messages import Usage
 from ..scopes import finish
-from .opening import take
+from .hold import RELEASE_SECONDS, take
 
 __all__ = ["delete_run", "export_runs", "fork_run", "import_runs", "prune_runs", "select_rows", "verify_run"]
 
-RELEASE_SECONDS = 10.0
 EVERY_RUN = 1_000_000_000
 FREE = Usage(cost_usd=Decimal(0))
 
@@ -85,11 +84,11 @@ async def delete_run(store: Store, run_id: str) -> str:
         RunNotFound, RunTaken: Nothing was deleted.
     """
     run_id = await store.find(run_id)
-    epoch = await take(store, run_id)
+    hold = await take(store, run_id)
     try:
-        await store.delete(run_id, epoch)
+        await store.delete(run_id, hold.epoch)
     except BaseException:
-        await finish(RELEASE_SECONDS, store.release, run_id, epoch)
+        await finish(RELEASE_SECONDS, hold.release)
         raise
     return run_id
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from ..errors import AgentError, ConfigError
 from ..journal import Store, this_process
+from ..journal.owner import let_go
 from ..journal.records import CallSpent, DriveStarted, LimitsChanged, Record, RunStarted, Said, encode_record
 from ..journal.seals import decode_entries, last_seal, seal
 from ..journal.state import RunState, fold
@@ -18,14 +19,13 @@ from ..messages import Limits, Sampling, Usage, UserMessage
 from ..models import Model
 from ..scopes import current_cause, finish
 from ..tools.files.workspace import Workspace
+from .hold import RELEASE_SECONDS, take
 from .leftovers import remove_leftovers
 from .run import carrying, cause_of
 
-__all__ = ["begin", "opening_records", "read_records", "read_state", "take", "take_up", "write_word"]
+__all__ = ["begin", "opening_records", "read_records", "read_state", "take_up", "write_word"]
 
-RELEASE_SECONDS = 10.0
 UNDONE = "The user has put the files that you had changed back as they were before"
-TAKE_SECONDS = 15.0  # the store's own limit is 10; this one is for a store that has none
 
 
 async def begin(store: Store, started: RunStarted, emit: Emit, *, sandbox: str = "") -> Log:
@@ -34,12 +34,13 @@ async def begin(store: Store, started: RunStarted, emit: Emit, *, sandbox: str =
     Raises:
         JournalError: It cannot be written, or there is a run of that name.
     """
-    log = Log(store, RunState.begin(started), emit)
+    log = Log(store, RunState.begin(started), emit, owner=(owner := this_process()))
     try:
         with carrying(lambda: Report.of(log.state, resumable=True)):
-            await log.create(this_process(), started.model, sandbox)
+            await log.create(started.model, sandbox)
     except BaseException as error:  # a stop while it was written: the run is there, and ends here
         await finish(RELEASE_SECONDS, _end_unbegun, log, cause_of(error, current_cause()))
+        let_go(owner)  # it may yet be written
         raise
     return log
 
@@ -81,7 +82,7 @@ async def take_up(
             be kept; or its answer has to fit a form, and now any text would do.
     """
     run_id = await store.find(run_id)
-    epoch = await take(store, run_id)
+    hold = await take(store, run_id)
     try:
         entries = await store.read(run_id)
         records = list(decode_entries(run_id, entries))
@@ -96,9 +97,9 @@ async def take_up(
         check_price(limits or state.limits, model)
         if folder is not None:
             await remove_leftovers(records, Workspace(folder, writer=run_id))
-        log = Log(store, state, emit, seal=last_seal(entries))
+        log = Log(store, state, emit, owner=hold.owner, seal=last_seal(entries))
         drive = DriveStarted(
-            epoch=epoch,
+            epoch=hold.epoch,
             model=model.name,
             resumed=True,
             sampling=None if sampling == state.started.sampling else sampling,
@@ -108,29 +109,9 @@ async def take_up(
         log.add(*opening_records(state, drive, limits, say))
         await log.commit()
     except BaseException:
-        await finish(RELEASE_SECONDS, store.release, run_id, epoch)
+        await finish(RELEASE_SECONDS, hold.release)
         raise
     return log
-
-
-async def take(store: Store, run_id: str) -> int:
-    """Become the run's driver; returns the new epoch. A stop that comes meanwhile gives the run back.
-
-    Raises:
-        RunNotFound, RunTaken: It cannot be taken.
-    """
-    epochs: list[int] = []
-
-    async def work() -> None:
-        epochs.append(await store.take(run_id, this_process()))
-
-    try:
-        await finish(TAKE_SECONDS, work)  # so that a native cancellation comes when the epoch is known
-    except BaseException:
-        for epoch in epochs:
-            await finish(RELEASE_SECONDS, store.release, run_id, epoch)
-        raise
-    return epochs[0]
 
 
 async def write_word(store: Store, run_id: str, decide: Callable[[RunState], Record]) -> str:
@@ -144,15 +125,15 @@ async def write_word(store: Store, run_id: str, decide: Callable[[RunState], Rec
         RunNotFound, RunTaken: It cannot be taken up.
     """
     run_id = await store.find(run_id)
-    epoch = await take(store, run_id)
+    hold = await take(store, run_id)
     try:
         entries = await store.read(run_id)
         state = fold(decode_entries(run_id, entries))
         record = decide(state)
         state.apply(record)
-        await store.append(run_id, epoch, seal([encode_record(record)], last_seal(entries)), summarize(state))
+        await store.append(run_id, hold.epoch, seal([encode_record(record)], last_seal(entries)), summarize(state))
     finally:
-        await finish(RELEASE_SECONDS, store.release, run_id, epoch)
+        await finish(RELEASE_SECONDS, hold.release)
     return run_id
 
 

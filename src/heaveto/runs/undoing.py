@@ -20,12 +20,11 @@ from ..loop.log import summarize
 from ..scopes import call_in_thread, finish, wall_time
 from ..tools.files.workspace import PartlyChanged, Wanted, Workspace, hash_of
 from .changes import FileChange, RunChanges, changes_of
+from .hold import RELEASE_SECONDS, take
 from .leftovers import remove_leftovers
-from .opening import take
 
 __all__ = ["Undone", "put_back", "undo_run"]
 
-RELEASE_SECONDS = 10.0
 UNDO_SECONDS = 60.0  # for all files together; each takes about a millisecond
 
 
@@ -62,14 +61,14 @@ async def undo_run(store: Store, run_id: str, who: str = "") -> Undone:
         ConfigError: A file was changed since, or its content was not kept, each by its name; nothing was touched.
     """
     run_id = await store.find(run_id)
-    epoch = await take(store, run_id)
+    hold = await take(store, run_id)
     try:
         entries = await store.read(run_id)
         records = list(decode_entries(run_id, entries))
-        journal = _Journal(store, epoch, fold(records), last_seal(entries))
+        journal = _Journal(store, hold.epoch, fold(records), last_seal(entries))
         return await _undo(journal, records, who)
     finally:
-        await finish(RELEASE_SECONDS, store.release, run_id, epoch)
+        await finish(RELEASE_SECONDS, hold.release)
 
 
 class _Journal:
