@@ -525,3 +525,19 @@ async def test_a_scope_is_entered_once() -> None:
         pass
     with pytest.raises(RuntimeError, match=r"^a scope is entered once: make another for another block$"), scope:
         pass
+
+
+async def test_a_scope_that_ends_in_another_task_is_refused_and_still_ends_in_its_own() -> None:
+    scope = Scope()
+    scope.__enter__()
+
+    async def elsewhere() -> None:
+        with pytest.raises(RuntimeError, match=r"^a scope ends in the task in which it began$") as caught:
+            scope.__exit__(None, None, None)
+        assert isinstance(caught.value.__cause__, ValueError)
+
+    with anyio.CancelScope():
+        async with anyio.create_task_group() as group:
+            group.start_soon(elsewhere)
+    scope.__exit__(None, None, None)
+    assert scope.own_cause is None

@@ -68,7 +68,8 @@ class RateLimit:
         }
         for setting, value in given.items():
             if value is not None and not (_is_number(value) and 0 < value < math.inf):
-                raise ValueError(f"{setting} must be above 0, not {value!r}; use None for no limit")
+                none = "; use None for no limit" if setting in ("requests", "tokens") else ""
+                raise ValueError(f"{setting} must be a finite number above 0, not {value!r}{none}")
         per_token = math.inf if tokens is None else tokens / per_seconds
         self._requests = _Bucket(math.inf if requests is None else requests / per_seconds, burst)
         self._tokens = _Bucket(per_token, token_burst or min(tokens or math.inf, 2 * per_token))

@@ -99,7 +99,10 @@ class Scope:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        _current.reset(self._token)
+        try:
+            _current.reset(self._token)
+        except ValueError as misplaced:
+            raise RuntimeError("a scope ends in the task in which it began") from misplaced
         stop, self._over = self._latch(), True
         if self._moving is not None:
             self._moving.close()
