@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -109,6 +110,10 @@ async def lines_bodies(store: Any) -> list[bytes]:
     return [entry.body for entry in await store.read("run")]
 
 
+def at(time: str, line: str) -> str:
+    return re.sub(r'"at":[0-9.]+', f'"at":{time}', line)
+
+
 async def test_what_is_not_whole_is_not_imported(lived: Any) -> None:
     lines = await lines_of(lived.store, "run")
     store = MemoryStore()
@@ -120,6 +125,7 @@ async def test_what_is_not_whole_is_not_imported(lived: Any) -> None:
         ),
         (JournalDamaged, [*lines[:3], *lines[4:]], "record 4: it is missing"),
         (ConfigError, [*lines, "hello"], f"line {len(lines) + 1} is none of an export"),
+        *((ConfigError, [at(time, lines[0]), *lines[1:]], "line 1 is none of an export: .*at") for time in ("-5", "1e300")),
     ]
     for kind, bad, text in wrong:
         assert bad != lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from decimal import Decimal
+from typing import Annotated
 
 import msgspec
 
@@ -38,12 +39,15 @@ EVERY_RUN = 1_000_000_000
 FREE = Usage(cost_usd=Decimal(0))
 
 
+YEAR_10000 = 253_402_300_800  # in seconds since 1970; no calendar of Python's goes on from there
+
+
 class _Line(msgspec.Struct, frozen=True):
     """A line of an export: one record of a run, byte for byte."""
 
     run_id: str
     seq: int
-    at: float
+    at: Annotated[float, msgspec.Meta(ge=0, lt=YEAR_10000)]
     record: msgspec.Raw
     seal: str = ""
 
