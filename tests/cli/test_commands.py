@@ -127,7 +127,8 @@ def test_the_journal_is_shown(heaveto: Any, project: Path) -> None:
 
 
 def test_an_ephemeral_run_leaves_no_journal(heaveto: Any, project: Path, tmp_path: Path) -> None:
-    assert heaveto("run", "-m", "offline", "--ephemeral", "-C", str(project), "make the tests pass").status == 0
+    finished = heaveto("run", "-m", "offline", "--ephemeral", "-C", str(project), "make the tests pass")
+    assert (finished.status, finished.err.splitlines()[-1]) == (0, "  nothing of it was kept (--ephemeral)")
     assert not (tmp_path / "state").exists()
 
 

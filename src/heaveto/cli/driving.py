@@ -108,7 +108,7 @@ def _own_signals() -> Signals:
 
 async def drive(opening: AbstractAsyncContextManager[Run], settings: Settings, signals: Signals) -> int:
     """See a run to its end, shown as the settings say, with the process's signals as its causes."""
-    view = view_for(settings.output_format)
+    view = view_for(settings.output_format, kept=not settings.ephemeral)
     async with opening as run, tasks() as group:
         signals.hand_to(run.cancel)
         group.start_soon(show_run, run, view)

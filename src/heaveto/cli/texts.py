@@ -137,15 +137,19 @@ def _counted(lines: list[str], one: str, many: str) -> str:
     return f"{len(lines)} {one if len(lines) == 1 else many}: {', '.join(lines)}"
 
 
-def closing_lines(finished: RunFinished, run_id: str) -> list[str]:
-    """Why it ended, what it cost, how to go on."""
+def closing_lines(finished: RunFinished, run_id: str, *, kept: bool = True) -> list[str]:
+    """Why it ended, what it cost, how to go on.
+
+    Args:
+        kept: Whether the run is in a journal, where it can be found again.
+    """
     how = _HEADS.get(finished.outcome, finished.outcome)
     head = f"{how} after {counted(finished.turns, 'turn')}, {seconds_text(finished.seconds)}"
     why = head if finished.outcome == "answered" else f"{head}: {printable(finished.why)}"
     lines = [why, f"  cost: {cost_text(finished.spend)}{_for_nothing(finished)}"]
     lines += [f"  outcome unknown: {printable(call)}" for call in finished.unresolved]
     lines += [f"  did not heed the stop: {printable(what)}" for what in finished.abandoned]
-    lines.append(f"  {_next_step(finished, run_id)}")
+    lines.append(f"  {_next_step(finished, run_id) if kept else 'nothing of it was kept (--ephemeral)'}")
     return lines
 
 

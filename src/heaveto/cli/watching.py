@@ -28,8 +28,8 @@ class View(Protocol):
 class Terminal:
     """Text and tool calls as they come, and three closing lines. The answer goes to standard output, the rest beside it."""
 
-    def __init__(self) -> None:
-        self._out, self._err = Output(1), Output(2)
+    def __init__(self, *, kept: bool = True) -> None:
+        self._out, self._err, self._kept = Output(1), Output(2), kept
         self._live = is_terminal(1)  # in a pipe the answer is written once, when it is whole
         self._in_text = False
         self._told = False  # some text of a reply, which is the answer if it was the last
@@ -58,7 +58,7 @@ class Terminal:
         await self._end_text()
         if finished.outcome == "answered" and not self._told:
             await self._out.write(finished.text if finished.text.endswith("\n") else f"{finished.text}\n")
-        await self._err.write("\n".join(["", *closing_lines(finished, run_id), ""]))
+        await self._err.write("\n".join(["", *closing_lines(finished, run_id, kept=self._kept), ""]))
 
 
 class JsonLines:
@@ -82,14 +82,10 @@ class OneJson:
             await self._out.write(f"{json.dumps(event.to_data(), ensure_ascii=True)}\n")
 
 
-def view_for(output_format: str) -> View:
-    """The view of an `--output-format`."""
-    views: dict[str, type[Terminal | JsonLines | OneJson]] = {
-        "text": Terminal,
-        "stream-json": JsonLines,
-        "json": OneJson,
-    }
-    return views[output_format]()
+def view_for(output_format: str, *, kept: bool = True) -> View:
+    """The view of an `--output-format`, for a run that is kept in a journal or is not."""
+    views: dict[str, type[JsonLines | OneJson]] = {"stream-json": JsonLines, "json": OneJson}
+    return Terminal(kept=kept) if output_format == "text" else views[output_format]()
 
 
 async def show_run(run: Run, view: View) -> None:
