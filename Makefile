@@ -37,7 +37,7 @@ help:
 	@echo "make diskfaults    runs on a disk that is full, or reports an error, at each write"
 	@echo "make hostile       tools that hang, escape, leak and lie, with a figure for each"
 	@echo "make mutants       the ground floor broken in small ways, one at a time: its tests must notice"
-	@echo "make mcp           MCP servers from npm: called, stopped, killed, started again"
+	@echo "make mcp           MCP servers from npm and on old SDKs: called, stopped, killed, started again"
 	@echo "make bench         speed and memory beside a bare loop"
 	@echo "make streams       a thousand streams at once beside a bare client"
 	@echo "make sdk           a model call's CPU beside the official SDKs"
@@ -161,12 +161,17 @@ sdk: $(SDKS)/.installed
 maxfired: $(PEERS)/.installed
 	$(BIN)/python benchmarks/maxfired/maxfired.py --peers $(PEERS) $(ARGS)
 
-# Servers of other people's, which npm installs into a folder that is removed again.
+# Servers of other people's, and old releases of the SDK for one of ours, in a folder that is removed again.
+OLD_SDKS = 1.0.0 1.7.1 1.9.4 1.12.4 1.24.0
 mcp: $(DEVELOPING)
 	folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && \
 	npm install --prefix "$$folder" --no-audit --no-fund --loglevel=error \
 	  @modelcontextprotocol/server-everything @modelcontextprotocol/server-filesystem && \
-	HEAVETO_MCP_SERVERS="$$folder" $(BIN)/python -m pytest -q tests/tools/mcp/npm_servers.py $(ARGS)
+	for release in $(OLD_SDKS); do \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --target "$$folder/mcp-$$release" \
+	    "mcp==$$release" "pydantic<2.12" > "$$folder/pip.txt" 2>&1 || { cat "$$folder/pip.txt"; exit 1; }; \
+	done && \
+	HEAVETO_MCP_SERVERS="$$folder" $(BIN)/python -m pytest -q tests/tools/mcp/npm_servers.py tests/tools/mcp/old_sdks.py $(ARGS)
 
 bench-repair: $(INSTALLED)
 	$(BIN)/python benchmarks/repair/run.py $(ARGS)

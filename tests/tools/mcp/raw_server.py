@@ -1,6 +1,7 @@
 """An MCP server in few lines of the standard library, so that it starts fast: `python raw_server.py LOG`.
 
-It writes each message that it gets to LOG, behind a line with its pid.
+It writes each message that it gets to LOG, behind a line with its pid. With OLD in its environment it ends at a request that
+it does not know before the handshake, as servers on the first releases of the SDK do.
 """
 
 from __future__ import annotations
@@ -100,6 +101,9 @@ def answer(request: dict[str, Any]) -> None:
             except ValueError:
                 say({"id": request["id"], "error": {"code": -32602, "message": "that will not do"}})
                 return
+        case _ if "OLD" in os.environ:
+            print("that is no request", file=sys.stderr, flush=True)
+            os._exit(1)
         case _:
             say({"id": request["id"], "error": {"code": -32601, "message": "no such method"}})
             return

@@ -1,6 +1,7 @@
 """A server written with the official SDK: `python sdk_server.py` over stdio, `python sdk_server.py http` over HTTP.
 
-Over HTTP it prints its port. What its slow tool goes through is written to the file that SEEN names.
+Over HTTP it prints its port. What its slow tool goes through is written to the file that SEEN names. With REVISION it knows
+no other revision of the protocol than that one, of those before 2026.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 import socket
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import anyio
 import uvicorn
@@ -68,6 +69,21 @@ def ask(ctx: Context) -> str | InputRequiredResult:
     return f"{answer.action}: {answer.content}"
 
 
+def speak_only(revision: str) -> None:
+    """Be as a release of the SDK from when that was the newest: the question for a newer one is a wrong request."""
+    from mcp.server import runner, streamable_http_manager
+    from starlette.responses import PlainTextResponse
+
+    async def refuse(*args: Any) -> None:
+        *_, scope, receive, send = args
+        await PlainTextResponse("Bad Request: Unsupported protocol version", 400)(scope, receive, send)
+
+    changed: Any = (runner, streamable_http_manager)
+    changed[0].HANDSHAKE_PROTOCOL_VERSIONS, changed[0].LATEST_HANDSHAKE_VERSION = (revision,), revision
+    changed[0]._has_modern_envelope = lambda params: False
+    changed[1].handle_modern_request = refuse
+
+
 def serve_http() -> None:
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -77,6 +93,8 @@ def serve_http() -> None:
     uvicorn.Server(uvicorn.Config(server.streamable_http_app(), log_level="warning")).run(sockets=[listening])
 
 
+if "REVISION" in os.environ:
+    speak_only(os.environ["REVISION"])
 if sys.argv[1:2] == ["http"]:
     serve_http()
 else:

@@ -27,6 +27,7 @@ pytest.importorskip("mcp", reason="no mcp")
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="no subreaper")]
 
 RAW = Path(__file__).with_name("raw_server.py")
+SILENT = "while read line; do :; done"  # to the end of its input
 
 
 def raw(
@@ -225,6 +226,13 @@ async def test_a_server_that_is_slow_to_begin_is_given_up_by_name(tmp_path: Path
     assert living(tmp_path) == []
 
 
+async def test_one_that_ends_when_it_is_given_up_is_told_of_by_the_limit(tmp_path: Path) -> None:
+    silent = StdioServer(command="sh", args=("-c", SILENT), options=ServerOptions(connect_seconds=0.3))
+    with pytest.raises(ToolFatal, match=r"connecting timed out after 0\.3 s"):
+        async with opened(tmp_path, silent):
+            pass
+
+
 @pytest.mark.parametrize(
     ("config", "text"),
     [
@@ -239,6 +247,40 @@ async def test_a_server_that_cannot_begin_says_why(tmp_path: Path, config: Stdio
         async with opened(tmp_path, config):
             pass
     assert text in str(caught.value)
+
+
+async def test_a_server_that_ends_at_the_question_for_the_newest_protocol_is_met_in_the_old_way(tmp_path: Path) -> None:
+    """And from then on at once, after a kill too; never two of it at once."""
+    async with opened(tmp_path, raw(tmp_path, env={"OLD": "1"})) as servers:
+        assert await call(servers, "echo", text="a") == "a"
+        _, second = pids(tmp_path)
+        assert living(tmp_path) == [second]
+        os.kill(second, signal.SIGKILL)
+        await until(lambda: not living(tmp_path))
+        assert await call(servers, "echo", text="b") == "b"
+        assert len(living(tmp_path)) == 1
+    assert len(pids(tmp_path)) == 3
+    assert [len(messages(tmp_path, method)) for method in ("server/discover", "initialize")] == [1, 2]
+
+
+async def test_a_server_that_never_begins_is_tried_twice_and_no_more(tmp_path: Path) -> None:
+    server = StdioServer(command="sh", args=("-c", "echo x >> tries; echo oops >&2; exit 7"))
+    with pytest.raises(ToolFatal, match="it exited with status 7; it said: oops"):
+        async with opened(tmp_path, server):
+            pass
+    assert (tmp_path / "tries").read_text().split() == ["x", "x"]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_both_ways_to_connect_have_one_limit(tmp_path: Path) -> None:
+    """A second and a half are gone at the first end, and then half a second is left."""
+    program = f"if [ -e once ]; then {SILENT}; exit; fi; touch once; sleep 1.5; exit 7"
+    options = ServerOptions(connect_seconds=2)
+    began = anyio.current_time()
+    with pytest.raises(ToolFatal, match="connecting timed out after 2 s"):
+        async with opened(tmp_path, StdioServer(command="sh", args=("-c", program), options=options)):
+            pass
+    assert anyio.current_time() - began < 3.4, "the second way had two seconds of its own"
 
 
 async def test_a_server_sees_of_the_environment_what_its_configuration_names(

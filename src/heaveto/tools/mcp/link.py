@@ -7,6 +7,7 @@ a connection is lost, the next call has a new one made, after the old process is
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ...causes import Cancelled, ConnectTimeout, DeadlinePassed, Stop
-from ...errors import ConfigError, ToolError, ToolFatal, walk
+from ...errors import ConfigError, ToolError, ToolFatal, find, walk
 from ...scopes import Scope, current_cause, tasks
 from ..processes import child_environment
 from .config import HttpServer, ServerConfig, StdioServer
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["Connection", "Link"]
 
 LEAVE_SECONDS = 5.0  # for the good-bye to a server behind an URL
+AUTO, HANDSHAKE = "auto", "legacy"  # the SDK's words: the newest protocol if the server knows it; those before 2026
 MAX_TOOLS = 1000
 MAX_PAGES = 100  # a server whose list never ends
 
@@ -49,6 +51,7 @@ class Connection:
         ready: Set when it can be used, or never will be.
         closing: Set when it is to end, or has been lost.
         gone: Set when nothing of it is left.
+        is_lost: Whether the server has fallen silent.
     """
 
     def __init__(self) -> None:
@@ -59,6 +62,20 @@ class Connection:
         self.news = ""
         self.changed = anyio.Event()
         self.ready, self.closing, self.gone = anyio.Event(), anyio.Event(), anyio.Event()
+        self.is_lost = False
+
+    def lose(self) -> None:
+        """The server has fallen silent: the end of a connection that was in use."""
+        self.is_lost = True
+        if self.session is not None:
+            self.closing.set()
+
+    def begin(self, session: ClientSession) -> None:
+        """From now on it can be used."""
+        self.session = session
+        self.ready.set()
+        if self.is_lost:
+            self.closing.set()
 
     def take_news(self) -> str:
         """What has become of the server's tools, told once. Those of a run stay as they were when it began."""
@@ -77,6 +94,7 @@ class Link:
     def __init__(self, name: str, config: ServerConfig, folder: Path, elicit: Elicit | None = None) -> None:
         self.name, self.config, self._folder, self._elicit = name, config, folder, elicit
         self._current: Connection | None = None
+        self._mode = AUTO
         self._asked, self._closed = anyio.Event(), False
 
     async def own(self) -> None:
@@ -125,7 +143,7 @@ class Link:
 
     async def _hold(self, current: Connection) -> None:
         try:
-            await self._connected(current)
+            await self._connected_as_it_can_be(current)
         except Exception as error:  # boundary: whatever the SDK raises ends this connection, and nothing else
             if isinstance(error, Stop) and current_cause() is not None:
                 raise
@@ -135,22 +153,50 @@ class Link:
             current.ready.set()
             current.gone.set()
 
-    async def _connected(self, current: Connection) -> None:
+    async def _connected_as_it_can_be(self, current: Connection) -> None:
+        """Connect, and once more in the old way where a server ended at the question for the newest protocol.
+
+        Servers written with the first releases of the SDK do that. Both ways together have the one limit.
+        """
+        until = anyio.current_time() + self.config.options.connect_seconds
+        try:
+            await self._connected(current, until)
+        except Exception as error:  # boundary: whatever the SDK raises, and only where the server fell silent
+            if self._mode != AUTO or not current.is_lost or current.session is not None or find(error, Stop) is not None:
+                raise
+        else:
+            return
+        current.is_lost, current.problem, self._mode = False, "", HANDSHAKE
+        try:
+            await self._connected(current, until)
+        finally:
+            if current.session is None:
+                self._mode = AUTO  # that was not why
+
+    async def _connected(self, current: Connection, until: float) -> None:
         """Connect, tell the waiting, and stay until the connection is to end or has been lost."""
+        whole = Scope()
+        try:
+            with whole:
+                await self._connected_in(whole, current, until)
+        except Exception as error:  # boundary: the SDK's, while it was left
+            if isinstance(error, Stop) or whole.own_cause is None or current.session is not None:
+                raise
+            raise copy.copy(whole.own_cause) from error  # what went wrong on the way out is not why
+
+    async def _connected_in(self, whole: Scope, current: Connection, until: float) -> None:
         seconds = self.config.options.connect_seconds
         late = ConnectTimeout(seconds, f"connectSeconds of the MCP server {self.name}")
-        with Scope() as whole:
-            whole.limit(anyio.current_time() + seconds, late)
-            async with self._client(current) as client:
-                current.tools = await _all_tools(client)
-                whole.limit(math.inf, late)
-                current.session = client.session
-                current.ready.set()
-                async with tasks() as group:
-                    group.start_soon(self._follow, client, current)
-                    await current.closing.wait()
-                    group.scope.cancel(Cancelled("the connection is closed"))
-                whole.limit(anyio.current_time() + LEAVE_SECONDS, DeadlinePassed(LEAVE_SECONDS))
+        whole.limit(until, late)
+        async with self._client(current) as client:
+            current.tools = await _all_tools(client)
+            whole.limit(math.inf, late)
+            current.begin(client.session)
+            async with tasks() as group:
+                group.start_soon(self._follow, client, current)
+                await current.closing.wait()
+                group.scope.cancel(Cancelled("the connection is closed"))
+            whole.limit(anyio.current_time() + LEAVE_SECONDS, DeadlinePassed(LEAVE_SECONDS))
 
     async def _follow(self, client: Client, current: Connection) -> None:
         """Learn the tools anew whenever the server says that they changed."""
@@ -187,6 +233,7 @@ class Link:
             elicitation_callback=None if elicit is None else ask,
             message_handler=hear,
             cache=None,
+            mode=self._mode,
         )
 
     def _transport(self, current: Connection) -> AbstractAsyncContextManager[Streams]:
@@ -199,7 +246,7 @@ class Link:
         env = child_environment(config.env)
         process = ServerProcess([config.command, *config.args], self._folder / config.cwd, env)
         try:
-            async with process_transport(process, current.closing) as streams:
+            async with process_transport(process, current.lose) as streams:
                 yield streams
         finally:
             current.problem = process.describe_end()

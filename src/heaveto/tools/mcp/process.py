@@ -142,11 +142,11 @@ class ServerProcess:
 
 
 @asynccontextmanager
-async def process_transport(process: ServerProcess, lost: anyio.Event) -> AsyncIterator[Streams]:
+async def process_transport(process: ServerProcess, lost: Callable[[], None]) -> AsyncIterator[Streams]:
     """The server's process as the SDK's transport. The block's end is the process's.
 
     Args:
-        lost: Set when the server says nothing any more.
+        lost: Called when the server says nothing any more, before the SDK learns that.
     """
     from mcp.shared.message import SessionMessage
 
@@ -168,8 +168,8 @@ async def _send(process: ServerProcess, message: SessionMessage) -> None:
 
 
 async def _receive(
-    process: ServerProcess, incoming: MemoryObjectSendStream[SessionMessage | Exception], lost: anyio.Event
+    process: ServerProcess, incoming: MemoryObjectSendStream[SessionMessage | Exception], lost: Callable[[], None]
 ) -> None:
     async with incoming:
         await process.read(partial(deliver, incoming, process.stray.add))
-        lost.set()
+        lost()
