@@ -34,6 +34,7 @@ from ..tools.project_tests.interpreters import is_program
 from ..tools.sandbox import no_sandbox
 from .asking import asker, questioner
 from .options import Settings
+from .sampling import sampling_of
 from .servers import run_servers
 from .stores import chosen_store
 from .watching import show_run, view_for
@@ -170,6 +171,7 @@ def command_agent(settings: Settings, folder: Path, store: Store, model: Model, 
         permit=Permissions(cast(Mode, settings.permission), settings.allow, settings.deny, settings.ask),
         approve=asker() if settings.output_format == "text" else None,
         sandbox=box,
+        sampling=sampling_of(settings.sampling),
     )
 
 

@@ -46,6 +46,7 @@ class Settings:
     ask: Sequence[str] = ()
     sandbox: str = "auto"
     network: bool = False
+    sampling: Sequence[str] = ()
 
     @classmethod
     def from_flags(cls, flags: Mapping[str, Any], kept: Mapping[str, Any] | None = None) -> Settings:
@@ -88,6 +89,7 @@ _KEPT = (
     "ask",
     "sandbox",
     "network",
+    "sampling",
 )
 
 _ENVIRONMENT = {
@@ -111,6 +113,21 @@ class _Dollars(click.ParamType[str]):
             return str(parse_usd(value))
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class _Setting(click.ParamType[str]):
+    """A setting of the model and its value. Its text is kept with the run."""
+
+    name = "NAME=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        from .sampling import sampling_of
+
+        try:
+            sampling_of([value])
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
 
 
 class _Seconds(click.FloatRange):
@@ -161,6 +178,13 @@ _RUN_OPTIONS = [
     click.option("--idle-seconds", type=_POSITIVE, help="How long a streaming model may be silent; 60."),
     click.option("--call-seconds", type=_POSITIVE, help="The limit of a whole model call; none for one that streams."),
     click.option("--attempts", type=click.IntRange(min=1), help="At a model call that fails in passing; 4."),
+    click.option(
+        "--sampling",
+        multiple=True,
+        default=None,
+        type=_Setting(),
+        help="How the model shall write, such as temperature=0.2; may be given several times.",
+    ),
     click.option("--grace", type=_NOT_NEGATIVE, help="Seconds that work in flight has after SIGTERM; 7."),
     click.option("--mcp-config", metavar="FILE", type=_File(), help="An mcpServers file: what they offer are tools too."),
     click.option(
