@@ -267,14 +267,17 @@ class HttpxAnswer:
     async def read(self) -> bytes:
         """The next piece of the body; empty at its end."""
         try:
-            piece = await (self._read() if self._unpacker is None else read_unpacked(self._unpacker, self._read))
+            if self._unpacker is None:
+                async for piece in self._pieces:
+                    return piece
+            elif unpacked := await read_unpacked(self._unpacker, self._read_packed):
+                return unpacked
         except (httpx2.HTTPError, NotUnpacked) as error:
             raise transport_failed(error, self._request, PROBLEMS) from error
-        if not piece:
-            await self._end()
-        return piece
+        await self._end()
+        return b""
 
-    async def _read(self) -> bytes:
+    async def _read_packed(self) -> bytes:
         async for piece in self._pieces:
             return piece
         return b""
