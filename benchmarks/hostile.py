@@ -26,7 +26,7 @@ import anyio
 from heaveto.causes import Cancelled
 from heaveto.errors import ToolError
 from heaveto.journal import MemoryStore
-from heaveto.runs import Agent
+from heaveto.runs import Agent, Permissions
 from heaveto.scopes import Scope, abandoned_threads
 from heaveto.testing.scripted_model import calls, scripted
 from heaveto.tools import Call, file_tools, run_command_tool, tool
@@ -172,7 +172,7 @@ async def stubborn_tools(folder: Path) -> None:
             threads = len(abandoned_threads())
             show("threads left after fifty timeouts of a sync tool", threads, threads <= 8 and len(result.report.abandoned) == threads, "at most 8, all reported")  # fmt: skip
         else:
-            show("seconds that a tool which swallows its limit of 0.1 s is waited for", f"{took:.2f}", took < 3, "about 1.1")
+            show("seconds that a tool which swallows its limit of 0.1 s is waited for", f"{took:.2f}", took < 3, "at most about 1.1")  # fmt: skip
     over.set()
 
 
@@ -210,6 +210,73 @@ async def the_escapes(folder: Path) -> None:
     after = {path.name: path.read_text() for path in folder.iterdir() if path.is_file()}
     good = not bad and before == after
     show(f"escapes of {tried} tried on {len(PATHS)} paths", bad or 0, good, "0, each with a clear error")
+
+
+def ways_to(path: str) -> list[tuple[str, str]]:
+    """Calls that would read or change a file, or bring its name or content along."""
+    patches = (
+        f"*** Update File: {path}\n-THE KEY\n+PWNED",
+        f"*** Delete File: {path}",
+        f"*** Update File: {path}\n*** Move to: out.txt",
+        f"*** Update File: open.txt\n*** Move to: {path}.new",
+        f"*** Update File: open.txt\n-open\n+PWNED\n*** Add File: {path}.new\n+PWNED",
+    )
+    calls_of: list[tuple[str, dict[str, Any]]] = [
+        ("read_file", {"path": path}),
+        ("edit_file", {"path": path, "old": "THE KEY", "new": "PWNED"}),
+        ("write_file", {"path": path, "content": "PWNED"}),
+        ("write_file", {"content": "PWNED", "path": f"{path}.new"}),
+        ("delete_file", {"path": path}),
+        ("move_file", {"path": path, "to": "out.txt"}),
+        ("move_file", {"path": "open.txt", "to": f"{path}.new"}),
+        ("search_files", {"pattern": "KEY", "path": path}),
+        ("search_files", {"pattern": "KEY", "path": os.path.dirname(path) or "."}),
+        ("list_files", {"path": os.path.dirname(path) or "."}),
+        *(("apply_patch", {"patch": f"*** Begin Patch\n{each}\n*** End Patch"}) for each in patches),
+    ]
+    written = [(name, json.dumps(arguments)) for name, arguments in calls_of]
+    return [
+        *written,
+        *((name, arguments.replace("PWNED", "PWNED\n\t")) for name, arguments in written if "PWNED" in arguments),
+    ]
+
+
+async def the_rules(folder: Path) -> None:
+    """A rule that denies a folder, whatever else is allowed; each call by a run of its own."""
+    work = folder.resolve() / "work"
+    (work / "secret").mkdir(parents=True)
+    (work / "docs").mkdir()
+    (work / "secret" / "key.txt").write_text("THE KEY\n")
+    (work / "link").symlink_to("secret")
+    (work / "docs" / "key.txt").symlink_to("../secret/key.txt")
+    spellings = (
+        *("secret/key.txt", "./secret/key.txt", "secret//key.txt", "secret/./key.txt", "docs/../secret/key.txt"),
+        *(f"{work}/secret/key.txt", "link/key.txt", "docs/key.txt", "link/../secret/key.txt", "SECRET/key.txt"),
+    )
+    got, tried = [], 0
+    permit = Permissions("auto", allow=["*", "*(*)"], deny=["*(secret/*)"])
+    for path in spellings:
+        for name, arguments in ways_to(path):
+            (work / "open.txt").write_text("open\n")
+            tried += 1
+            agent = Agent(
+                model=scripted(calls((name, arguments)), "on"),
+                store=MemoryStore(),
+                tools=file_tools(),
+                folder=work,
+                permit=permit,
+            )
+            text = (await agent.run("go")).report.messages[2].content
+            kept = {str(each.relative_to(work)): each.read_text() for each in (work / "secret").iterdir()}
+            if (
+                kept != {"secret/key.txt": "THE KEY\n"}
+                or "THE KEY" in text
+                or any(line.endswith("key.txt") for line in text.split("\n") if name == "list_files")
+            ):
+                got.append(f"{name} {arguments[:60]}")
+    show(
+        f"calls of {tried} that got past a rule which denies a folder, on {len(spellings)} spellings", got or 0, not got, "0"
+    )
 
 
 async def the_writers(folder: Path) -> None:
@@ -284,7 +351,7 @@ async def main() -> None:
     with tempfile.TemporaryDirectory(prefix="heaveto-hostile-") as name:
         folder = Path(name).resolve()
         for number, part in enumerate(
-            (the_tree, the_pipe, stubborn_tools, the_escapes, the_writers, killed_edits, hostile_command)
+            (the_tree, the_pipe, stubborn_tools, the_escapes, the_rules, the_writers, killed_edits, hostile_command)
         ):
             own = folder / str(number)
             own.mkdir()

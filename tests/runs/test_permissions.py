@@ -289,6 +289,28 @@ async def test_an_approved_call_runs_at_the_resume() -> None:
     assert done == ["make"]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "permit", "ending"),
+    [
+        ('{"command": "sudo make"}', Permissions(deny=["run_command(*sudo*)"]), "denied"),
+        (None, Permissions(deny=["run_command"]), "denied"),
+        (None, Permissions("deny"), "ok"),
+        (None, Permissions(ask=["run_command"]), "ok"),
+        ('{"command": "make all"}', Permissions(deny=["run_command(*sudo*)"]), "ok"),
+    ],
+    ids=["edited", "said later", "a mode", "asked already", "another"],
+)
+@pytest.mark.anyio
+async def test_a_denial_wins_over_a_persons_word_and_nothing_else_does(arguments: Any, permit: Any, ending: str) -> None:
+    store = MemoryStore()
+    call_id = await waits(store)
+    await approve_call(store, "r", call_id, "approved", arguments=arguments)
+    again: Any = Agent(model=scripted("fine"), store=store, tools=[run_command], permit=permit)
+    ((ended, text),) = answers(await again.resume("r"))
+    assert ended == ending
+    assert ended == "ok" or (text == f"run_command was denied: {FORBIDDEN}" and done == [])
+
+
 @pytest.mark.anyio
 async def test_a_denied_call_is_answered_with_the_reason() -> None:
     store = MemoryStore()

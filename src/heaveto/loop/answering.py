@@ -142,6 +142,8 @@ class Answering:
         if entry.approval is not None:  # somebody said it while the run waited
             if entry.approval.verdict == "denied":
                 raise Denied(call.name, entry.approval.why)
+            if not entry.may_have_run:
+                self._toolbox.refuse_forbidden(tool, call)
             return
         if entry.may_have_run:  # it was allowed before it began, and a denial now would say that it never ran
             return

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from ..causes import DeadlinePassed, text_of, to_data
 from ..errors import (
@@ -29,11 +30,22 @@ from ..tools.protocol import Hides, hide_nothing
 from ..tools.schema import example_of
 from .outcome import Report
 
-__all__ = ["Approve", "Doubt", "Permit", "Resolve", "Toolbox", "by_name", "finished_by_error", "waits_within"]
+__all__ = ["Approve", "Doubt", "Permit", "Resolve", "Rules", "Toolbox", "by_name", "finished_by_error", "waits_within"]
 
 Approve = Callable[[ToolCall], Awaitable[bool | str]]
 Permit = Callable[[Tool, ToolCall], bool | str | None]
-HiddenFrom = Callable[[Tool, ToolCall], Hides | None]
+
+
+class Rules(Protocol):
+    """What the user has forbidden, whoever says otherwise."""
+
+    def forbids(self, tool: Tool, call: ToolCall) -> str | None:
+        """Why a call may not run; None where no rule says so."""
+        ...
+
+    def hidden_from(self, tool: Tool, call: ToolCall) -> Hides | None:
+        """Which files a call does not come upon; None for all."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +71,7 @@ class Toolbox:
         final: The tool among `tools` that takes the answer; None where a text is one.
         permit: Asked first: True lets a call run, a text denies it, None has `approve` asked. By default calls of tools that
             need an approval are asked about.
-        hidden_from: Which files a call does not come upon: None for all.
+        rules: What is forbidden also where a person has allowed it.
         resolve: Asked about a call in doubt that its tool cannot settle. None, or an answer of None: a person is.
         sandbox: What isolated tools are kept in; its name is told with the run.
     """
@@ -70,7 +82,7 @@ class Toolbox:
     approve: Approve | None = None
     resolve: Resolve | None = None
     permit: Permit | None = None
-    hidden_from: HiddenFrom | None = None
+    rules: Rules | None = None
     final: Tool | None = None
     sandbox: Sandbox | None = None
 
@@ -99,8 +111,17 @@ class Toolbox:
     def hides(self, call: ToolCall) -> Hides:
         """Which files the call does not come upon."""
         tool = self.tools.get(call.name)
-        hides = self.hidden_from(tool, call) if self.hidden_from and tool else None
+        hides = self.rules.hidden_from(tool, call) if self.rules and tool else None
         return hides or hide_nothing
+
+    def refuse_forbidden(self, tool: Tool, call: ToolCall) -> None:
+        """Pass, or refuse a call that a person has allowed.
+
+        Raises:
+            Denied: A rule forbids it.
+        """
+        if self.rules and (why := self.rules.forbids(tool, call)):
+            raise Denied(call.name, why)
 
     def may_run_beside(self, name: str) -> bool:
         """Whether calls of this tool may run at once with their neighbours. What does not exist disturbs nobody."""

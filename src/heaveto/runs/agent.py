@@ -150,7 +150,7 @@ class Agent(Generic[T]):
             slots=slots or Slots(TOOL_SLOTS, "tool slot"),
             approve=approve,
             permit=permit,
-            hidden_from=permit.hidden_from if isinstance(permit, Permissions) else None,
+            rules=permit if isinstance(permit, Permissions) else None,
             resolve=resolve,
             sandbox=sandbox,
         )

@@ -94,9 +94,9 @@ class Permissions:
 
     def __call__(self, tool: Tool, call: ToolCall) -> bool | str | None:
         """True: it may run. A text: it may not, and why. None: a person has to say."""
+        if (why := self.forbids(tool, call)) is not None:
+            return why
         touched = _touched_by(tool, call)
-        if self._reached(self._deny, tool.name, touched):
-            return _FORBIDDEN
         if self._reached(self._ask, tool.name, touched):
             return _NOT_ASKED if self._mode == "deny" else None
         if self._allowed(tool.name, touched):
@@ -105,6 +105,11 @@ class Permissions:
         if self._mode == "auto" or not asks:
             return True
         return _NOT_ASKED if self._mode == "deny" else None
+
+    def forbids(self, tool: Tool, call: ToolCall) -> str | None:
+        """Why the call may not run, whoever allows it; None where no denial is for it."""
+        is_denied = bool(self._deny) and self._reached(self._deny, tool.name, _touched_by(tool, call))
+        return _FORBIDDEN if is_denied else None
 
     def hidden_from(self, tool: Tool, call: ToolCall) -> Hides | None:
         """Whether a file is not for this call, which does not name it: None where no rule says so of any.
