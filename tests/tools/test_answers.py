@@ -139,9 +139,16 @@ def test_a_form_is_named_and_told_apart() -> None:
     assert weather.fingerprint != point.fingerprint
 
 
-@pytest.mark.parametrize("of", [3, "Nowhere", list["Nowhere"]])  # type: ignore[name-defined]  # noqa: F821
-def test_what_no_answer_can_be_is_refused(of: Any) -> None:
-    with pytest.raises(ConfigError, match=r"no answer can be .*; give a Pydantic model"):
+@pytest.mark.parametrize(
+    ("of", "problem"),
+    [
+        (3, "output= is a value of int and not a type"),
+        ("Nowhere", "output= is a value of str and not a type"),
+        (list["Nowhere"], "no answer can be .*"),  # type: ignore[name-defined]  # noqa: F821
+    ],
+)
+def test_what_no_answer_can_be_is_refused(of: Any, problem: str) -> None:
+    with pytest.raises(ConfigError, match=f"{problem}; give a Pydantic model"):
         build_answer_form(Output(of))
 
 
