@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+from pydantic import SecretStr
 
 from heaveto.errors import OutcomeUnknown, ToolError, ToolFatal
 from heaveto.tools import Call, tool
@@ -35,6 +36,13 @@ async def wait(call: Call, seconds: float) -> str:
     call.progress("waiting")
     await anyio.sleep(seconds)
     return f"{call.call_id} in {call.folder.name}"
+
+
+@tool(effect="read", isolate=True)
+def sign(call: Call, password: SecretStr) -> str:
+    """Sign."""
+    call.keep_secret("a token of its own")
+    return f"{password.get_secret_value()}: a token of its own"
 
 
 @tool(effect="read", isolate=True)

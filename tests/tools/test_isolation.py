@@ -42,6 +42,14 @@ async def test_an_async_one_has_its_call_and_tells_its_progress(tmp_path: Path) 
     assert said == ["waiting"]
 
 
+async def test_what_it_keeps_secret_is_told_to_the_run(tmp_path: Path) -> None:
+    kept: list[str] = []
+    call = Call(call_id="c1", tool="sign", folder=tmp_path.resolve(), keep_secret=kept.append)
+    arguments = functions.sign.parse('{"password": "hunter22"}')
+    assert await functions.sign.run(call, arguments) == "hunter22: a token of its own"
+    assert kept == ["a token of its own"]
+
+
 async def test_it_runs_in_the_calls_sandbox(tmp_path: Path) -> None:
     sandbox = find_sandbox()
     if sandbox.name == "none":

@@ -33,7 +33,7 @@ from .usual_time import UsualTimes
 
 __all__ = ["Answering", "call_for", "in_batches", "not_run", "raise_pending_stop", "time_limit"]
 
-
+LOST = "its secret values are not kept"
 EDITED = "a person changed the arguments to {} and allowed that\n"
 Background = Callable[[Callable[[], Awaitable[object]]], None]
 
@@ -120,7 +120,8 @@ class Answering:
         self._refuse_second_answer(tool)
         if has_lapsed(entry, tool, wall_time()):
             raise OutcomeUnknown(tool.name, entry.call.id, "the other side may have forgotten its key")
-        arguments = tool.parse(entry.call.arguments)
+        self._refuse_lost_secrets(tool, entry)
+        arguments = tool.parse(self._log.secrets.arguments_of(entry.call))
         self._times.need(tool.name)
         await self._ask_approval(tool, entry)
         call = call_for(entry, self._toolbox, self._log)
@@ -130,6 +131,13 @@ class Answering:
         call = replace(call, facts=facts, progress=self._progress(entry.call), **more)
         edited = entry.approval is not None and entry.approval.arguments is not None
         return Ready(entry.call, tool, call, arguments, EDITED.format(entry.call.arguments) if edited else "")
+
+    def _refuse_lost_secrets(self, tool: Tool, entry: CallEntry) -> None:
+        if not self._log.secrets.are_lost(entry.call):
+            return
+        if entry.may_have_run:
+            raise OutcomeUnknown(tool.name, entry.call.id, LOST)
+        raise ToolError(f"not run: {LOST}; call it again with all of them")
 
     def _refuse_second_answer(self, tool: Tool) -> None:
         if tool is self._toolbox.final and any(entry.is_answer for entry in self._log.state.open_calls.values()):
@@ -263,6 +271,7 @@ def call_for(entry: CallEntry, toolbox: Toolbox, log: Log) -> Call:
         sandbox=toolbox.sandbox,
         facts=marker.facts if marker else {},
         hides=toolbox.hides(entry.call),
+        keep_secret=log.secrets.add,
     )
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import anyio
+import msgspec
 
 from ..causes import StoppedFromOutside, to_data
 from ..errors import AgentError, BadReply, EmptyReply, IncompleteStream, OutputFiltered, OutputTruncated, Refused
@@ -38,9 +40,11 @@ class Calling:
         budget: Budget | None = None,
         sampling: Sampling | None = None,
         answer: AnswerSchema | None = None,
+        secret_schemas: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         self._log, self._model, self._tools, self._policy, self._slots = log, model, tools, policy, slots
         self._sampling, self._answer = sampling or Sampling(), answer
+        self._secret_schemas = secret_schemas or {}
         self._times = UsualTimes()
         self._budgeting = Budgeting(model, tools, budget, self._sampling.max_tokens, answer)
 
@@ -70,7 +74,7 @@ class Calling:
             for usage in lost:
                 self._log.add(CallSpent(turn=turn, usage=usage, error=to_data(_cause_of(error))))
             raise
-        self._log.add(_replied(turn, reply))
+        self._log.add(self._replied(turn, reply))
         if (unusable_because := cut or unusable(reply)) is not None:
             raise unusable_because
 
@@ -86,12 +90,18 @@ class Calling:
                 began = anyio.current_time()
                 attempt.spends(lambda: stream.spent)
                 allowance.spends(lambda: stream.spent)
+                telling = Telling(self._log, turn, attempt.number)
                 async for delta in stream:
-                    self._tell(delta, turn, attempt.number)
+                    telling.tell(delta)
                     allowance.look(delta)
+                telling.end()
                 self._times.took(MODEL_CALL, anyio.current_time() - began)
                 reply = stream.reply
             return reply, allowance.answered(reply)
+
+    def _replied(self, turn: int, reply: Reply) -> Replied:
+        message = self._log.secrets.hide(reply.message, self._secret_schemas)
+        return _replied(turn, msgspec.structs.replace(reply, message=message))
 
     def _request(self, transcript: Transcript, cap: int | None) -> Request:
         return Request(
@@ -102,14 +112,30 @@ class Calling:
             answer=self._answer,
         )
 
-    def _tell(self, delta: Delta, turn: int, attempt: int) -> None:
+
+class Telling:
+    """Tells the watchers what one attempt streams, without what is secret."""
+
+    def __init__(self, log: Log, turn: int, attempt: int) -> None:
+        self._log, self._turn, self._attempt = log, turn, attempt
+        self._text, self._reasoning = log.secrets.piecewise(), log.secrets.piecewise()
+
+    def tell(self, delta: Delta) -> None:
         match delta:
             case TextDelta(text=text):
-                self._log.tell(TextPiece(turn, attempt, text))
+                self._tell(TextPiece, self._text.feed(text))
             case ReasoningDelta(text=text):
-                self._log.tell(ReasoningPiece(turn, attempt, text))
+                self._tell(ReasoningPiece, self._reasoning.feed(text))
             case _:
                 pass  # a call is told when it is whole
+
+    def end(self) -> None:
+        self._tell(ReasoningPiece, self._reasoning.end())
+        self._tell(TextPiece, self._text.end())
+
+    def _tell(self, kind: type[TextPiece | ReasoningPiece], text: str) -> None:
+        if text:
+            self._log.tell(kind(self._turn, self._attempt, text))
 
 
 _UNUSABLE: dict[Finish, Callable[[Reply], BadReply]] = {

@@ -103,7 +103,7 @@ async def _check(case: Case) -> Check | None:
 
     async def look() -> Check | None:
         with running(call):
-            return await tool.check(call, tool.parse(case.entry.call.arguments))
+            return await tool.check(call, tool.parse(case.log.secrets.arguments_of(case.entry.call)))
 
     return await _within_limit(case, "check", look)
 
@@ -124,7 +124,7 @@ async def _undo(case: Case) -> Check | None:
 
     async def undone() -> Check:
         with running(call):
-            return Check("not_done", await take_back(call, tool.parse(case.entry.call.arguments)))
+            return Check("not_done", await take_back(call, tool.parse(case.log.secrets.arguments_of(case.entry.call))))
 
     return await _within_limit(case, "undo", undone)
 

@@ -16,6 +16,7 @@ from ..journal.seals import seal
 from ..journal.state import RunState
 from ..scopes import current_cause, wall_time
 from .events import Body, Emit, Event
+from .secrets import Secrets
 
 __all__ = ["Log"]
 
@@ -29,6 +30,7 @@ class Log:
         self._unsaved: list[Record] = []
         self._saved = state.seq  # the number of the last record in the journal
         self._pieces = 0
+        self.secrets = Secrets()
         self.broken: BaseException | None = None  # why nothing more can be written
 
     async def create(self, model: str, sandbox: str = "") -> None:
@@ -45,8 +47,8 @@ class Log:
         self._publish(records)
 
     def add(self, *records: Record) -> None:
-        """Take records into the state; `commit` writes them."""
-        for record in records:
+        """Take records into the state, without what is secret; `commit` writes them."""
+        for record in map(self.secrets.clean, records):
             self.state.apply(record)
             self._unsaved.append(record)
 
@@ -95,6 +97,7 @@ class Log:
     def tell(self, body: Body) -> None:
         """Tell the watchers something that is not kept."""
         self._pieces += 1
+        body = self.secrets.clean(body)
         self._emit(Event(f"{self._saved}.{self._pieces}", self.state.run_id, wall_time(), False, body))
 
     def _publish(self, records: list[Record]) -> None:

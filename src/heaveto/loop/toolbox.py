@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from ..causes import DeadlinePassed, text_of, to_data
 from ..errors import (
@@ -29,6 +30,7 @@ from ..tools import Check, Effect, Sandbox, Tool
 from ..tools.protocol import Hides, hide_nothing
 from ..tools.schema import example_of
 from .outcome import Report
+from .secrets import has_secrets
 
 __all__ = ["Approve", "Doubt", "Permit", "Resolve", "Rules", "Toolbox", "by_name", "finished_by_error", "waits_within"]
 
@@ -89,6 +91,12 @@ class Toolbox:
     @property
     def sandbox_name(self) -> str:
         return "" if self.sandbox is None else self.sandbox.name
+
+    @cached_property
+    def secret_schemas(self) -> Mapping[str, Mapping[str, Any]]:
+        """The schemas that mark something secret, by the tool's name. The answer is for the program, so it is none."""
+        tools = [tool for tool in self.tools.values() if tool is not self.final]
+        return {tool.name: tool.schema for tool in tools if has_secrets(tool.schema)}
 
     def get(self, name: str) -> Tool:
         """The tool of that name.

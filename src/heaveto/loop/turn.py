@@ -58,7 +58,9 @@ class Loop:
         self._log, self._toolbox, self._budget = log, toolbox, budget
         self.answering = Answering(log, toolbox)
         self.answers = answers or FinalAnswers()
-        self._calling = Calling(log, model, specs, retry, model_slots, budget, sampling, self.answers.schema)
+        self._calling = Calling(
+            log, model, specs, retry, model_slots, budget, sampling, self.answers.schema, toolbox.secret_schemas
+        )
         self._has_background = False
 
     async def run(self) -> None:

@@ -1,8 +1,8 @@
 """A script that runs one call of a tool in a process of its own; the job comes on its standard input.
 
 The job is one line of JSON; its arguments are pickled by us, for us. What happens is told on what was standard output, one
-JSON object a line: `{"progress": text}`, and in the end `{"ok": text}` or `{"error": kind, "type": ..., "text": ...,
-"traceback": ...}`. What the function prints goes to standard error, and so do the processes that it starts.
+JSON object a line: `{"progress": text}`, `{"secret": text}`, and in the end `{"ok": text}` or `{"error": kind, "type": ...,
+"text": ..., "traceback": ...}`. What the function prints goes to standard error, and so do the processes that it starts.
 """
 
 from __future__ import annotations
@@ -79,7 +79,12 @@ def _call(values: dict[str, Any], channel: Channel) -> Any:
     from heaveto.tools.protocol import Call
 
     folder = Path(values.pop("folder"))
-    return Call(**values, folder=folder, progress=lambda text: channel.tell(progress=str(text)))
+    return Call(
+        **values,
+        folder=folder,
+        progress=lambda text: channel.tell(progress=str(text)),
+        keep_secret=lambda text: channel.tell(secret=text),
+    )
 
 
 def _described(error: BaseException) -> dict[str, str]:

@@ -122,6 +122,8 @@ class _Told:
             return
         if "progress" in event:
             self._call.progress(str(event["progress"]))
+        elif "secret" in event:
+            self._call.keep_secret(str(event["secret"]))
         elif self._end is None:
             self._end = event
 

@@ -61,6 +61,8 @@ class Call:
             raise.
         hides: Whether a file, by its path from the folder, is not to be shown: a rule of the user's says so. For tools that
             come upon files which their arguments do not name; not in a process of its own.
+        keep_secret: Call it with a text that is to be hidden wherever it is said from now on: in results, errors, progress,
+            the journal. What a parameter's schema marks is hidden without that.
         sandbox: What a process that runs for this call is kept in; None for nothing.
         until: On the system's monotonic clock, when the call's limit passes; only in a process of its own, where no scope
             says it.
@@ -74,6 +76,7 @@ class Call:
     folder: Path = field(default_factory=Path.cwd)
     facts: Facts = field(default_factory=dict)
     progress: Progress = _say_nothing
+    keep_secret: Callable[[str], None] = _say_nothing
     background: Callable[[Callable[[], Awaitable[object]]], None] = _no_run
     hides: Hides = hide_nothing
     until: float = math.inf
