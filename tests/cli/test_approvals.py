@@ -47,6 +47,18 @@ def test_without_a_terminal_a_run_that_must_ask_waits_at_once(heaveto: Any, proj
     assert last.status == 0, last
 
 
+def test_a_rule_has_a_person_asked_whatever_the_mode_and_a_denial_wins_over_the_answer(heaveto: Any, project: Path) -> None:
+    """The rule is kept with the run; a denial may come with the resume."""
+    first = heaveto("run", "-m", "offline", "-C", str(project), "--permission", "auto", "--ask", "run_tests", "--json", "go")
+    assert (first.status, first.end["cause"]["code"]) == (4, "approval_needed")
+    run_id, call_id = first.end["run_id"], first.end["cause"]["text"].rpartition("(")[2].partition(")")[0]
+    assert heaveto("resume", run_id, "--json").status == 4, "nobody has answered"
+    assert heaveto("approve", run_id, call_id).status == 0
+    again = heaveto("resume", run_id, "--deny", "run_tests", "--json")
+    denied = next(event for event in again.events if event["type"] == "tool.finished")
+    assert (denied["ending"], denied["content"]) == ("denied", "run_tests was denied: a rule of the user's forbids it")
+
+
 def test_other_arguments_have_to_fit_the_tool(heaveto: Any, project: Path) -> None:
     """As the command knows it; an answer that is refused changes nothing, and the next one counts."""
     first = heaveto("run", "-m", "offline", "-C", str(project), "--permission", "ask", "--json", "make the tests pass")

@@ -1,4 +1,6 @@
-"""Real servers on old releases of the official SDK: `make mcp` installs them and runs this; it is no part of the suite."""
+"""Real servers and clients on old releases of the official SDK: `make mcp` installs them and runs this; it is no part of the
+suite.
+"""
 
 from __future__ import annotations
 
@@ -29,6 +31,15 @@ pytestmark = [
 
 INSTALLED = Path(os.environ["HEAVETO_MCP_SERVERS"])
 SCRIPT = str(Path(__file__).with_name("old_server.py"))
+CLIENT = str(Path(__file__).with_name("old_client.py"))
+ENDLESS_TEST = """
+import time, unittest
+class T(unittest.TestCase):
+    def test_it(self):
+        while True:
+            open("begun", "w").close()
+            time.sleep(0.05)
+"""
 REVISIONS = {
     "1.0.0": "2024-11-05",
     "1.7.1": "2024-11-05",
@@ -106,3 +117,20 @@ async def test_over_stdio(release: str, tmp_path: Path) -> None:
 async def test_over_http(release: str, tmp_path: Path) -> None:
     with http(release, tmp_path / "seen") as config:
         await go_through(config, release, tmp_path / "seen")
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_an_old_client_uses_our_server(release: str, tmp_path: Path) -> None:
+    """List, call, an error, a cancel that ends what the tool started."""
+    (tmp_path / "a.txt").write_text("hello\n")
+    (tmp_path / "test_it.py").write_text(ENDLESS_TEST)
+    environment = {**os.environ, **variables(release, tmp_path / "seen")}
+    command = [sys.executable, CLIENT, sys.executable, str(tmp_path)]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    came = json.loads(ended.stdout)
+    assert came["revision"] == REVISIONS[release]
+    assert {"read_file", "apply_patch", "run_tests"} <= set(came["tools"])
+    assert came["read"] == came["after"] == "a.txt, lines 1-1 of 1\n1\thello"
+    assert came["out"].startswith('error: "../a.txt" has ".." in it')
+    assert came["stopped"] is True
