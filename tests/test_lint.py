@@ -59,6 +59,9 @@ BAD = {
         "async def f():\n  try: ...\n  finally:\n    x = [y async for y in g()]",
     ],
     "swallowed-stop": [
+        "async def f():\n  try: await g()\n  finally: return 1",
+        "async def f():\n  while True:\n    try: await g()\n    finally: break",
+        "async def f():\n  while True:\n    try: await g()\n    finally:\n      if h(): continue",
         "async def f():\n  try: ...\n  except BaseException: pass",
         "async def f():\n  try: ...\n  except:\n    if g(): raise",
         "async def f():\n  try: ...\n  except (ValueError, asyncio.CancelledError): return 1",
@@ -80,6 +83,7 @@ BAD = {
         "async def f():\n  try:\n    async with g(): ...\n  except (ValueError, OSError): return 1",
         "async def f():\n  try: await g()\n  except* OSError: pass",
         "async def f():\n  with suppress(OSError): await g()",
+        "import socket\nasync def f():\n  try: await g()\n  except socket.error: return 1",
     ],
     "error-text": [
         "def f():\n  try: ...\n  except ValueError as error:\n    if 'busy' in str(error): return 1\n    raise",
@@ -101,8 +105,14 @@ GOOD = {
         "async def f(): asyncio.create_task(g())  # heaveto: allow raw-tasks the loop keeps it",
     ],
     "raw-scope": ["async def f():\n  with deadline(1): ...", "def f(scope: anyio.CancelScope): ..."],
-    "run-below-top": ["def main(): anyio.run(g)", "async def f(): await anyio.to_thread.run_sync(g)"],
+    "run-below-top": [
+        "def main(): anyio.run(g)",
+        "async def f(): await anyio.to_thread.run_sync(g)",
+        "async def f(): await trio.to_thread.run_sync(g)",
+    ],
     "scope-not-entered": [
+        "held = None\ndef f():\n  global held\n  held = Scope()",
+        "def f():\n  held = None\n  def g():\n    nonlocal held\n    held = Scope()\n  g()\n  return held",
         "async def f():\n  scope = Scope()\n  with scope: ...",
         "async def f():\n  mine = yours = Scope()\n  with yours: ...",
         "async def f(self):\n  self.scope = scope = Scope()\n  await g()",
@@ -123,6 +133,8 @@ GOOD = {
         "async def f():\n  try: ...\n  finally:\n    with Scope(5, shield=True): await g()",
     ],
     "swallowed-stop": [
+        "async def f():\n  try: await g()\n  finally:\n    for each in h():\n      if each: break",
+        "async def f():\n  try: await g()\n  finally:\n    def h(): return 1",
         "async def f():\n  try: ...\n  except BaseException:\n    g()\n    raise",
         "async def f():\n  try: ...\n  except BaseException as error:\n    if g(): raise ValueError\n    else: raise",
         "async def f():\n  try: ...\n  except ValueError: pass",
@@ -217,6 +229,8 @@ def test_where_there_is_nothing_to_check_it_does_not_say_that_all_is_well(tmp_pa
     assert lint(tmp_path) == (2, "", f"there are no Python files in {tmp_path}\n")
     said = f"a notebook is no Python file, export it as a script first: {notebook}\n"
     assert lint(notebook) == (2, "", said)
+    os.mkfifo(pipe := tmp_path / "pipe.py")
+    assert lint(pipe) == (2, "", f"neither a file nor a folder: {pipe}\n")
 
 
 @pytest.mark.parametrize(
@@ -227,12 +241,13 @@ def test_where_there_is_nothing_to_check_it_does_not_say_that_all_is_well(tmp_pa
         (b"import asyncio\r\nasync def f(): asyncio.create_task(g())  # heaveto: allow raw-tasks CRLF\r\n", ""),
         (b'x = "caf\xe9"\n', "1: syntax "),
         (b"# -*- coding: klingon -*-\n", "1: syntax unknown encoding"),
+        (b"# -*- coding: rot13 -*-\nk = 1\n", "1: syntax 'rot13' is not a text encoding"),
         (b"x = 1\0\n", "1: syntax source code string cannot contain null bytes"),
         (b"\nprint 'Python 2'\n", "2: syntax Missing parentheses"),
         (b"x = " + b"+".join([b"1"] * 50_000), "1: syntax "),
         (b"x = " + b"(" * 300 + b")" * 300, "1: syntax "),
     ],
-    ids=["latin-1", "mark", "crlf", "no utf-8", "no such encoding", "null", "Python 2", "long", "deep"],
+    ids=["latin-1", "mark", "crlf", "no utf-8", "no such encoding", "no text", "null", "Python 2", "long", "deep"],
 )
 def test_a_file_that_is_no_python_is_told_by_its_name(tmp_path: Path, content: bytes, finding: str) -> None:
     path = tmp_path / "program.py"

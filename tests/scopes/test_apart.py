@@ -221,6 +221,40 @@ async def test_what_must_finish_is_waited_for_also_the_second_time_and_two_calls
     assert (saved, left, fake_clock.now) == ([8, 17], [], 17)
 
 
+async def test_what_must_finish_is_waited_for_also_when_native_cancellations_come(fake_clock: FakeClock) -> None:
+    saved: list[str] = []
+
+    async def save() -> None:
+        await anyio.sleep(8)
+        saved.append("all")
+
+    async def careful() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            await finish(10, save)
+
+    if fake_clock.backend_name == "asyncio":
+        task = asyncio.ensure_future(call_in_task(careful))
+        for _ in range(4):
+            await anyio.sleep(1)
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (saved, fake_clock.now, task.cancelling()) == (["all"], 9, 4)
+
+
+async def test_a_native_cancellation_ends_the_moment(fake_clock: FakeClock) -> None:
+    if fake_clock.backend_name == "asyncio":
+        task = asyncio.ensure_future(call_in_task(swallow, moment=60))
+        for _ in range(2):
+            await anyio.sleep(1)
+            task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert fake_clock.now < 60
+
+
 async def test_who_has_ended_is_not_waited_for_though_a_task_of_his_is_at_what_must_finish(fake_clock: FakeClock) -> None:
     tasks_left: list[asyncio.Future[None]] = []
 

@@ -229,6 +229,25 @@ def test_a_native_cancellation_is_not_lost_although_the_thread_ends_within_the_m
     anyio.run(main)
 
 
+def test_a_second_native_cancellation_leaves_the_thread_counted() -> None:
+    async def main() -> None:
+        ends = threading.Event()
+        with abandonments() as left:
+            task = asyncio.ensure_future(call_in_thread(ends.wait, moment=60))
+            for _ in range(2):
+                await anyio.sleep(0.01)
+                task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        try:
+            assert left == ["thread wait"]
+            assert [thread.name for thread in abandoned_threads()] == ["heaveto:wait"]
+        finally:
+            ends.set()
+
+    anyio.run(main)
+
+
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_what_is_delivered_after_the_loop_has_ended_is_dropped(backend: str) -> None:
     """A thread that outlives its loop does not fail."""
@@ -262,6 +281,22 @@ async def test_async_code_and_a_moment_that_is_no_time_are_refused_before_anythi
         await call_in_thread(work)
     with pytest.raises(ValueError, match=r"^the seconds of a moment must be a number, not NaN$"):
         await call_in_thread(begun.append, 1, moment=float("nan"))
+    assert begun == []
+
+
+async def test_async_code_without_a_name_or_known_only_by_its_call_is_refused() -> None:
+    begun: list[str] = []
+
+    async def work() -> None:
+        begun.append("work")
+
+    class Works:
+        async def __call__(self) -> None:
+            begun.append("called")
+
+    for fn in (partial(work), lambda: work(), Works()):
+        with pytest.raises(TypeError, match=r"is async and runs in the loop; a thread is for sync code$"):
+            await call_in_thread(fn)
     assert begun == []
 
 

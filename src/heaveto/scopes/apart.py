@@ -18,7 +18,7 @@ import anyio
 from ..causes import Stop, StoppedFromOutside
 from .abandoned import Unfinished, note_abandoned, unfinished, unfinished_work
 from .clock import on_trio
-from .scope import Scope, current_cause, refuse_no_number
+from .scope import Scope, current_cause, number_of
 
 __all__ = ["call_in_task", "keep_for_ever"]
 
@@ -41,7 +41,7 @@ async def call_in_task(fn: Callable[[*Args], Awaitable[T]], *args: *Args, moment
     Raises:
         RuntimeError: When it was cancelled, though nobody stopped it.
     """
-    refuse_no_number(moment, "the seconds of a moment")
+    moment = number_of(moment, "the seconds of a moment")
     apart: _Apart[T] = _Apart(fn, args)
     try:
         await apart.ended.wait()
@@ -75,13 +75,25 @@ class _Apart(Generic[T]):
         self._task = _start(self._run, f"heaveto:{self._name}")
 
     async def stop(self, cause: Stop, moment: float) -> None:
-        """Stop it, and wait as long as it may take. Whoever calls this shields it."""
+        """Stop it, and wait as long as it may take. Whoever calls this shields it.
+
+        A native cancellation, which goes through shields, ends the moment, but not the wait for what must finish.
+        """
         self._driver.stopping = True
         self._scope.cancel(cause)
-        with anyio.move_on_after(moment):  # heaveto: allow raw-scope its end is no cause
-            await self.ended.wait()
+        native: BaseException | None = None
+        try:
+            with anyio.move_on_after(moment):  # heaveto: allow raw-scope its end is no cause
+                await self.ended.wait()
+        except anyio.get_cancelled_exc_class() as error:  # heaveto: allow swallowed-stop it goes on below
+            native = error
         while not self.ended.is_set() and self._work.count:
-            await self._work.none_left()
+            try:
+                await self._work.none_left()
+            except anyio.get_cancelled_exc_class() as error:  # heaveto: allow swallowed-stop it goes on below
+                native = error
+        if native is not None:
+            raise native
 
     def abandon(self) -> None:
         """Resume it never again, if it has not ended."""

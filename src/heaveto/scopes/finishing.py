@@ -19,7 +19,7 @@ from ..causes import SaveTimeout, Stop, StoppedFromOutside
 from .abandoned import unfinished
 from .clock import on_trio
 from .groups import unwrapped
-from .scope import Grace, Scope, _current, grace_end, refuse_no_number
+from .scope import Grace, Scope, _current, grace_end, number_of
 
 __all__ = ["finish", "graced"]
 
@@ -39,7 +39,7 @@ async def finish(seconds: float, fn: Callable[[*Args], Awaitable[T]], *args: *Ar
         TypeError: `seconds` is no number, and nothing was begun; or `fn` is not async, which only its call can tell.
         ValueError: `seconds` is NaN.
     """
-    refuse_no_number(seconds, "the seconds of finish")
+    seconds = number_of(seconds, "the seconds of finish")
 
     async def work() -> T:
         with Scope(seconds, cause or SaveTimeout(seconds), shield=True):
@@ -89,7 +89,7 @@ async def graced(seconds: float, *kinds: type[Stop]) -> AsyncIterator[Scope]:
         ValueError: It was not said which stops are held off, or for how long.
         TypeError: `seconds` is no number.
     """
-    refuse_no_number(seconds, "the seconds of a grace")
+    seconds = number_of(seconds, "the seconds of a grace")
     if not kinds or not all(isinstance(kind, type) and issubclass(kind, Stop) for kind in kinds):
         raise ValueError(f"a grace has seconds and kinds of stops, such as graced(30, Shutdown); got {(seconds, *kinds)}")
     outer, settled = _current.get(), anyio.Event()

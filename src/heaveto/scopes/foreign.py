@@ -18,7 +18,7 @@ import anyio.lowlevel
 from ..causes import Stop, StoppedFromOutside
 from .abandoned import note_abandoned, unfinished
 from .clock import on_trio
-from .scope import current_cause, refuse_no_number
+from .scope import current_cause, number_of
 
 __all__ = ["abandoned_tasks", "call_foreign"]
 
@@ -44,7 +44,7 @@ async def call_foreign(fn: Callable[[*Args], Awaitable[T]], *args: *Args, moment
         RuntimeError: On Trio, where nothing of asyncio can run.
         StoppedFromOutside: The code was cancelled by somebody else, or by itself.
     """
-    refuse_no_number(moment, "the seconds of a moment")
+    moment = number_of(moment, "the seconds of a moment")
     if on_trio():
         raise RuntimeError(f"{_name_of(fn)} is asyncio's, and this loop is Trio's; run the program on asyncio")
     await anyio.lowlevel.checkpoint_if_cancelled()  # begin nothing after a stop

@@ -70,8 +70,10 @@ class RateLimit:
             if value is not None and not (_is_number(value) and 0 < value < math.inf):
                 none = "; use None for no limit" if setting in ("requests", "tokens") else ""
                 raise ValueError(f"{setting} must be a finite number above 0, not {value!r}{none}")
-        per_token = math.inf if tokens is None else tokens / per_seconds
-        self._requests = _Bucket(math.inf if requests is None else requests / per_seconds, burst)
+        per_token, per_request = (math.inf if of is None else of / per_seconds for of in (tokens, requests))
+        if not per_token or not per_request:
+            raise ValueError(f"so few per {per_seconds:g} s are none at all for a float; take fewer per_seconds")
+        self._requests = _Bucket(per_request, burst)
         self._tokens = _Bucket(per_token, token_burst or min(tokens or math.inf, 2 * per_token))
         self._waiting = self._given_up = 0
         self._lock, self._time = Lock(), _SharedTime()

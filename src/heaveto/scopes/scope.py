@@ -28,7 +28,7 @@ from ..errors import NotEnoughTime
 from .clock import Clock, loop_clock
 from .moving_limit import MovingLimit
 
-__all__ = ["Scope", "check_stop", "current_cause", "deadline", "need", "pending_cause", "refuse_no_number", "time_left"]
+__all__ = ["Scope", "check_stop", "current_cause", "deadline", "need", "number_of", "pending_cause", "time_left"]
 
 _current: ContextVar[Scope | None] = ContextVar("heaveto_scope", default=None)
 _order = itertools.count()
@@ -70,7 +70,7 @@ class Scope:
     def __init__(
         self, seconds: float = math.inf, late: Stop | None = None, *, shield: bool = False, quiet: bool = False
     ) -> None:
-        refuse_no_number(seconds, "a scope's seconds")
+        seconds = number_of(seconds, "a scope's seconds")
         if late is not None:
             _refuse_no_stop(late)
         self._seconds, self._late, self._shield, self._quiet = seconds, late, shield, quiet
@@ -79,6 +79,8 @@ class Scope:
         self._grace: Grace | None = None
         self._early: Stop | None = None  # a stop that came before the block began
         self._moving: MovingLimit | None = None
+        self._until = math.inf  # until the block begins, which has no wider ones until then either
+        self._parent: Scope | None = None
         self._entered = self._over = False
 
     def __enter__(self) -> Self:
@@ -148,7 +150,7 @@ class Scope:
             late: The cause when that passes.
         """
         _refuse_no_stop(late)
-        refuse_no_number(until, "the time of a limit")
+        until = number_of(until, "the time of a limit")
         if self._over:
             return
         if not self._entered:
@@ -260,7 +262,7 @@ def need(seconds: float, what: str = "") -> None:
         NotEnoughTime: With both numbers. Nothing was begun.
         TypeError, ValueError: `seconds` is no number, or NaN.
     """
-    refuse_no_number(seconds, "the seconds needed")
+    seconds = number_of(seconds, "the seconds needed")
     left = time_left()
     if left < seconds:
         raise NotEnoughTime(seconds, left, what)
@@ -272,8 +274,12 @@ def _refuse_no_stop(cause: object) -> None:
         raise TypeError(f"a cause is a Stop, such as Cancelled('why'), not {cause!r}")
 
 
-def refuse_no_number(seconds: float, what: str) -> None:
-    """Raises: TypeError, ValueError: It is none, or NaN, which no comparison would notice, or no float can hold it."""
+def number_of(seconds: float, what: str) -> float:
+    """What was given as seconds, as a number that a clock's can be added to: a Decimal's or a Fraction's cannot.
+
+    Raises:
+        TypeError, ValueError: It is none, or NaN, which no comparison would notice, or no float can hold it.
+    """
     try:
         nan = math.isnan(seconds)
     except TypeError as error:
@@ -282,6 +288,7 @@ def refuse_no_number(seconds: float, what: str) -> None:
         raise ValueError(f"{what} must be below 1e308; math.inf is no limit at all") from error
     if nan:
         raise ValueError(f"{what} must be a number, not NaN")
+    return seconds if isinstance(seconds, (int, float)) else float(seconds)
 
 
 def _fresh(cause: Stop) -> Stop:

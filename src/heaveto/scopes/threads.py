@@ -12,14 +12,14 @@ import sys
 import threading
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import Generic, TypeVar, TypeVarTuple
+from typing import Any, Generic, NoReturn, TypeVar, TypeVarTuple
 
 import anyio
 
 from ..causes import Stop
 from .abandoned import note_abandoned
 from .clock import fake_clock, loop_waker
-from .scope import current_cause, refuse_no_number
+from .scope import current_cause, number_of
 
 __all__ = ["Handoff", "abandoned_threads", "call_in_thread"]
 
@@ -76,6 +76,10 @@ class Handoff(Generic[T]):
         return self._value
 
     @property
+    def has_arrived(self) -> bool:
+        return self._done.is_set()
+
+    @property
     def stopped(self) -> bool:
         """Whether what has arrived is a stop: the thread noticed it."""
         return isinstance(self._error, Stop)
@@ -95,18 +99,18 @@ async def call_in_thread(fn: Callable[[*Args], T], *args: *Args, moment: float =
         moment: Seconds between the stop and the abandonment.
 
     Raises:
-        TypeError: It is async. Nothing was begun.
+        TypeError: It is async. Nothing was begun; where only its call can tell, that is all that was done.
     """
-    refuse_no_number(moment, "the seconds of a moment")
+    moment = number_of(moment, "the seconds of a moment")
     if inspect.iscoroutinefunction(fn):
-        raise TypeError(f"{fn.__name__} is async and runs in the loop; a thread is for sync code")
+        _refuse_async(fn)
     handoff: Handoff[T] = Handoff()
     context = copy_context()
     context.run(_leave_the_loop)
 
     def work() -> None:
         try:
-            handoff.deliver(context.run(fn, *args))
+            handoff.deliver(context.run(lambda: _called(fn, *args)))
         except BaseException as error:  # heaveto: allow swallowed-stop it is raised where the result is awaited
             handoff.fail(error)
 
@@ -118,15 +122,32 @@ async def call_in_thread(fn: Callable[[*Args], T], *args: *Args, moment: float =
         await _delivered()  # the thread saw the stop before the loop delivered it, which it does here
         raise
     except anyio.get_cancelled_exc_class():  # heaveto: allow swallowed-stop a result counts, and the next await is stopped
-        with anyio.move_on_after(moment, shield=True) as last_moment:  # heaveto: allow raw-scope its end is no cause
-            await handoff.arrived()
-        if last_moment.cancelled_caught:
-            _abandoned.append(thread)
-            note_abandoned(f"thread {thread.name.removeprefix(PREFIX)}")
-            handoff.abandon()
-        elif current_cause() is not None and not handoff.stopped:  # without a cause it is native, and does not come again
+        try:
+            with anyio.move_on_after(moment, shield=True):  # heaveto: allow raw-scope its end is no cause
+                await handoff.arrived()
+        finally:  # also when it is cut: asyncio's native cancellation goes through the shield
+            if not handoff.has_arrived:
+                _abandoned.append(thread)
+                note_abandoned(f"thread {thread.name.removeprefix(PREFIX)}")
+                handoff.abandon()
+        has_result = handoff.has_arrived and not handoff.stopped
+        if has_result and current_cause() is not None:  # without a cause it is native, and does not come again
             return handoff.result()
         raise
+
+
+def _called(fn: Callable[[*Args], T], *args: *Args) -> T:
+    """Raises: TypeError: What came of the call is a coroutine, which nobody would await."""
+    made = fn(*args)
+    if inspect.iscoroutine(made):
+        made.close()
+        _refuse_async(fn)
+    return made
+
+
+def _refuse_async(fn: Callable[..., Any]) -> NoReturn:
+    name = getattr(fn, "__name__", repr(fn))
+    raise TypeError(f"{name} is async and runs in the loop; a thread is for sync code")
 
 
 def _leave_the_loop() -> None:

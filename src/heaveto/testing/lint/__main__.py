@@ -41,6 +41,8 @@ def _wrong_with(paths: Sequence[Path]) -> str:
         return USAGE.strip()
     if missing := [str(path) for path in paths if not path.exists()]:
         return f"no such file or folder: {', '.join(missing)}"
+    if others := [str(path) for path in paths if not (path.is_file() or path.is_dir())]:
+        return f"neither a file nor a folder: {', '.join(others)}"
     if notebooks := [str(path) for path in paths if path.suffix == ".ipynb"]:
         return f"a notebook is no Python file, export it as a script first: {', '.join(notebooks)}"
     return ""

@@ -56,7 +56,7 @@ def check_file(path: Path) -> list[Finding]:
     try:
         with tokenize.open(path) as file:  # in the encoding that it says it has
             text = file.read()
-    except (SyntaxError, UnicodeDecodeError) as error:
+    except (SyntaxError, UnicodeDecodeError, LookupError) as error:  # the last: a codec that is not for text
         return [Finding(str(path), 1, "syntax", str(error))]
     except OSError as error:
         return [Finding(str(path), 1, "unreadable", error.strerror or str(error))]

@@ -48,7 +48,7 @@ RAW_SCOPES = {
 OUR_SCOPES = {"Scope", "deadline", "graced", "tasks"}
 TOPS = {"anyio.run", "asyncio.run", "trio.run"}
 CANCELLATIONS = {"BaseException", "asyncio.CancelledError", "trio.Cancelled"}
-OS_ERRORS = {"EnvironmentError", "IOError", "OSError"}
+OS_ERRORS = {"EnvironmentError", "IOError", "OSError", "select.error", "socket.error"}
 STOPS = {
     "Cancelled",
     "DeadlinePassed",
@@ -78,7 +78,7 @@ def run_below_top(source: Source) -> Iterator[Found]:
             continue
         for node in below(function.body):
             name = source.called(node)
-            if name in TOPS or (last_part(name) == "run_sync" and not name.startswith("anyio.")):
+            if name in TOPS or (last_part(name) == "run_sync" and not name.startswith(("anyio.", "trio."))):
                 yield _at(node, f"{name} opens a loop below the top, out of reach of every scope; await the function itself")
 
 
@@ -87,6 +87,7 @@ def scope_not_entered(source: Source) -> Iterator[Found]:
         nodes = list(below(body))
         loaded = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
         loaded |= {name for node in nodes if isinstance(node, Function) for name in _names_in(node)}
+        loaded |= {name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
         for node in nodes:
             if isinstance(node, ast.Expr):
                 made, kept = node.value, False
@@ -122,7 +123,10 @@ def await_while_stopped(source: Source) -> Iterator[Found]:
 
 def swallowed_stop(source: Source) -> Iterator[Found]:
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.ExceptHandler) and _catches_cancellation(source, node) and not _always_raises(node.body):
+        if isinstance(node, ast.Try | ast.TryStar):
+            for leaving in _leaving(node.finalbody):
+                yield _at(leaving, "leaving `finally` this way swallows the stop that led here; leave after the block")
+        elif isinstance(node, ast.ExceptHandler) and _catches_cancellation(source, node) and not _always_raises(node.body):
             yield _first_line(node, "this handler may swallow a cancellation; let every path end in `raise`")
         elif _suppressed(source, node) & CANCELLATIONS:
             yield _first_line(node, "`suppress` swallows a cancellation here; name the errors that you expect")
@@ -172,8 +176,8 @@ def oserror_around_await(source: Source) -> Iterator[Found]:
 def _takes_stops(source: Source, handlers: Iterable[ast.ExceptHandler]) -> ast.ExceptHandler | None:
     """The handler that takes a stop for an OSError; None where there is none, or an earlier one has it."""
     for handler in handlers:
-        caught = {last_part(name) for name in _caught(source, handler)}
-        if caught & STOPS:
+        caught = _caught(source, handler)
+        if {last_part(name) for name in caught} & STOPS:
             return None
         if caught & OS_ERRORS and not _always_raises(handler.body):
             return handler
@@ -269,7 +273,7 @@ def _catches_cancellation(source: Source, handler: ast.ExceptHandler) -> bool:
 
 def _always_raises(body: list[ast.stmt]) -> bool:
     """Whether every path through a handler ends in `raise`."""
-    if any(_leaves(each) for each in body):
+    if any(_leaving(body)):
         return False
     match body[-1]:
         case ast.Raise():
@@ -282,13 +286,13 @@ def _always_raises(body: list[ast.stmt]) -> bool:
             return False
 
 
-def _leaves(node: ast.AST, *, in_loop: bool = False) -> bool:
-    """Whether something in it may leave the handler that it is in, other than by raising."""
-    if isinstance(node, ast.Return) or (isinstance(node, ast.Break | ast.Continue) and not in_loop):
-        return True
-    in_loop = in_loop or isinstance(node, ast.For | ast.AsyncFor | ast.While)
-    inner = () if isinstance(node, NESTED) else ast.iter_child_nodes(node)
-    return any(_leaves(each, in_loop=in_loop) for each in inner)
+def _leaving(body: Iterable[ast.AST], *, in_loop: bool = False) -> Iterator[ast.AST]:
+    """What may leave the handler or the `finally` that it is in, other than by raising."""
+    for node in body:
+        if isinstance(node, ast.Return) or (isinstance(node, ast.Break | ast.Continue) and not in_loop):
+            yield node
+        loop = in_loop or isinstance(node, ast.For | ast.AsyncFor | ast.While)
+        yield from () if isinstance(node, NESTED) else _leaving(ast.iter_child_nodes(node), in_loop=loop)
 
 
 def _waits(node: ast.AST) -> bool:
