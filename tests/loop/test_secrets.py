@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretStr
 
 from heaveto.causes import Cancelled
-from heaveto.errors import OutcomeUnknown, ToolError
+from heaveto.errors import ApprovalNeeded, ConfigError, OutcomeUnknown, ToolError
 from heaveto.journal import MemoryStore, SqliteStore
 from heaveto.journal.records import encode_record
 from heaveto.loop.secrets import PLACE, Secrets, has_secrets
 from heaveto.messages import AssistantMessage, ToolCall
-from heaveto.runs import Agent, read_records, read_state
+from heaveto.runs import Agent, approve_call, read_records, read_state
 from heaveto.testing import calls, every_await, scripted
 from heaveto.tools import Call, Check, Output, tool
 
@@ -172,7 +172,7 @@ async def test_a_call_that_had_not_begun_is_made_again_by_the_model() -> None:
         approved.append(call.arguments)
         return True
 
-    with pytest.raises(Exception, match="needs an approval"):
+    with pytest.raises(ApprovalNeeded):
         await agent_of(BARE, store=store, tools=[login]).run("go", run_id="run")
     agent = agent_of(calls(("login", {"who": {"user": "ada", "password": SECRET}})), "fine", store=store, tools=[login])
     agent._toolbox.__dict__["approve"] = approve
@@ -180,6 +180,27 @@ async def test_a_call_that_had_not_begun_is_made_again_by_the_model() -> None:
     assert result.text == "fine"
     assert seen == [SECRET]
     assert_hidden("".join(approved))
+
+
+@pytest.mark.anyio
+async def test_a_person_is_told_that_a_secret_was_not_kept_or_would_be() -> None:
+    @tool(effect="write", approval=True)
+    async def login(who: Login) -> str:
+        """Log in."""
+        return "in"
+
+    store = MemoryStore()
+    with pytest.raises(ApprovalNeeded):
+        await agent_of(BARE, store=store, tools=[login]).run("go", run_id="run")
+    (entry,) = (await read_state(store, "run")).asked()
+    call_id = entry.call.id
+    with pytest.raises(ConfigError, match=f"call {call_id} has something secret, which was not kept; deny it"):
+        await approve_call(store, "run", call_id, "approved")
+    with pytest.raises(ConfigError, match="arguments for login may have something secret, and the journal would keep it"):
+        await approve_call(store, "run", call_id, "approved", arguments=entry.call.arguments, tools=[login])
+    assert_hidden("".join(entry.body.decode() for entry in await store.read("run")))
+    await approve_call(store, "run", call_id, "denied", why="not now")
+    assert (await agent_of("fine", store=store, tools=[login]).resume("run")).text == "fine"
 
 
 @pytest.mark.anyio

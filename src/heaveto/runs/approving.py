@@ -9,6 +9,7 @@ from ..errors import BadArguments, ConfigError
 from ..journal import Store
 from ..journal.records import ToolApproved
 from ..journal.state import CallEntry, RunState
+from ..loop.secrets import Secrets, has_secrets
 from ..tools import Tool
 from ..tools.json_text import NotArguments, decode_arguments
 from .opening import write_word
@@ -47,7 +48,8 @@ async def approve_call(
     Raises:
         RunNotFound, RunTaken: It cannot be taken up.
         ConfigError: There is no such call that waits, it is another than the expected one, or the arguments are no JSON
-            object, or do not fit the tool.
+            object, do not fit the tool, or would put something secret into the journal; or what it would run with is secret
+            and was not kept.
     """
     if arguments is not None:
         _check_object(arguments)
@@ -60,6 +62,11 @@ async def approve_call(
             _check_expected(entry, expect)
         if arguments is not None:
             _check_fit(entry, arguments, tools)
+        elif verdict == "approved" and Secrets().are_lost(entry.call):
+            raise ConfigError(
+                f"call {entry.call.id} has something secret, which was not kept",
+                "deny it, and the model may call again; allow such a call while the run is driven",
+            )
         return ToolApproved(
             call_id=entry.call.id,
             name=entry.call.name,
@@ -108,3 +115,8 @@ def _check_fit(entry: CallEntry, arguments: str, tools: Sequence[Tool]) -> None:
             except BadArguments as error:
                 shape = f"give JSON like {error.shape}" if error.shape else "look at the call with heaveto show"
                 raise ConfigError(f"the arguments do not fit {tool.name}: {error.problem}", shape) from error
+            if has_secrets(tool.schema):
+                raise ConfigError(
+                    f"arguments for {tool.name} may have something secret, and the journal would keep it",
+                    "allow the call while the run is driven, or deny it and say why",
+                )
