@@ -29,7 +29,7 @@ from ..retry import RetryPolicy
 from ..runs import Agent, Permissions, Run, Signals
 from ..runs.permissions import Mode
 from ..scopes import finish, tasks
-from ..tools import Sandbox, Tool, command_tools, file_tools, find_sandbox, run_tests_tool
+from ..tools import Sandbox, Tool, command_tools, file_tools, find_sandbox, read_result, run_tests_tool
 from ..tools.project_tests.interpreters import is_program
 from ..tools.sandbox import no_sandbox
 from .asking import asker, questioner
@@ -228,7 +228,7 @@ def built_in_tools(settings: Settings, box: Sandbox | None = None) -> list[Tool]
     seconds = TEST_SECONDS if settings.test_seconds is None else settings.test_seconds
     command, interpreter = settings.test_command, settings.test_python
     tests = run_tests_tool(command=command, interpreter=interpreter, seconds=seconds, sandbox=box)
-    return [*file_tools(), tests, *command_tools(sandbox=box)]
+    return [*file_tools(), tests, *command_tools(sandbox=box), read_result]
 
 
 def _check_test_program(settings: Settings, folder: Path) -> None:

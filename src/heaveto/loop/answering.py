@@ -24,6 +24,7 @@ from ..journal.state import CallEntry, RunState
 from ..messages import ToolCall
 from ..scopes import abandonments, current_cause, deadline, loop_waker, pending_cause, tasks, wall_time
 from ..tools import Call, Effect, TakenAnswer, Tool, WithMedia, recovery_of, running
+from ..tools.results import READ_RESULT, Shortened, cut_middle
 from .events import ToolProgress, ToolRunning
 from .log import Log
 from .outcome import describe
@@ -196,7 +197,7 @@ class Answering:
             with abandonments() as left:
                 try:
                     with time_limit(ready.tool), running(ready.call):
-                        content = await ready.tool.run(ready.call, ready.arguments)
+                        content = self._with_rest(ready.asked, await ready.tool.run(ready.call, ready.arguments))
                         content = ready.note + content if ready.note else content
                 except Exception as error:  # boundary: a tool's bug must not end the run
                     self._log.add(_with(left, self._raised(ready, error, anyio.current_time() - started)))
@@ -207,6 +208,17 @@ class Answering:
             seconds = round(anyio.current_time() - started, 4)
             self._times.took(ready.tool.name, seconds)
             self._log.add(_succeeded(ready.asked, content, seconds))
+
+    def _with_rest(self, asked: ToolCall, content: str) -> str:
+        """A result that was cut says how to read on, where the model can."""
+        if not isinstance(content, Shortened):
+            return content
+        whole = self._log.secrets.text(content.whole)
+        text = str(content) if whole == content.whole else cut_middle(whole, len(content))  # no cut through a secret
+        if READ_RESULT not in self._toolbox.tools:
+            return text
+        self._log.rests.keep(asked.id, whole)
+        return f"{text}\n(cut: {READ_RESULT} has all of its {len(whole)} characters, with call_id {asked.id})"
 
     def _raised(self, ready: Ready, error: Exception, seconds: float) -> ToolFinished:
         if isinstance(error, Stop) and (cause := current_cause()) is not None:
@@ -272,6 +284,7 @@ def call_for(entry: CallEntry, toolbox: Toolbox, log: Log) -> Call:
         facts=marker.facts if marker else {},
         hides=toolbox.hides(entry.call),
         keep_secret=log.secrets.add,
+        whole_result=log.rests.get,
     )
 
 

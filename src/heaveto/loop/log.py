@@ -16,6 +16,7 @@ from ..journal.seals import seal
 from ..journal.state import RunState
 from ..scopes import current_cause, wall_time
 from .events import Body, Emit, Event
+from .rests import Rests
 from .secrets import Secrets
 
 __all__ = ["Log"]
@@ -30,7 +31,7 @@ class Log:
         self._unsaved: list[Record] = []
         self._saved = state.seq  # the number of the last record in the journal
         self._pieces = 0
-        self.secrets = Secrets()
+        self.secrets, self.rests = Secrets(), Rests()
         self.broken: BaseException | None = None  # why nothing more can be written
 
     async def create(self, model: str, sandbox: str = "") -> None:

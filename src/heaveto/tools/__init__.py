@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .commands import command_tools, run_command_tool
     from .files.file_tools import file_tools
     from .project_tests.run_tests import run_tests_tool
+    from .reading_on import read_result
     from .sandbox import Sandbox, find_sandbox
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "current_call",
     "file_tools",
     "find_sandbox",
+    "read_result",
     "recovery_of",
     "run_command_tool",
     "run_tests_tool",
@@ -51,6 +53,7 @@ _LAZY = {
     "command_tools": "commands",
     "file_tools": "files.file_tools",
     "find_sandbox": "sandbox",
+    "read_result": "reading_on",
     "run_command_tool": "commands",
     "run_tests_tool": "project_tests.run_tests",
 }

@@ -22,7 +22,7 @@ from .processes.terminal import terminal_text
 from .project_tests.interpreters import find_interpreter
 from .project_tests.reports import end_text
 from .protocol import Call, Tool
-from .results import cut_middle
+from .results import Shortened, behind, cut_middle, shortened
 from .sandbox import Sandbox, no_sandbox
 
 __all__ = ["command_tools", "run_command_tool"]
@@ -172,10 +172,11 @@ class Output:
         streams, self._streams = self._streams, self._fresh()
         texts = {name: self._plain(kept.text()).rstrip() for name, kept in streams.items()}
         if not texts["stderr"]:
-            return cut_middle(texts["stdout"], MAX_CHARS)
+            return shortened(texts["stdout"], MAX_CHARS)
         err = cut_middle(texts["stderr"], MAX_CHARS // 2)
         out = cut_middle(texts["stdout"], MAX_CHARS - len(err))
-        return "\n".join([*([out] if out else []), "--- stderr", err])
+        short, whole = _both(out, err), _both(texts["stdout"], texts["stderr"])
+        return short if short == whole else Shortened(short, whole)
 
     def _plain(self, text: str) -> str:
         return terminal_text(text) if self._terminal else text
@@ -195,7 +196,11 @@ async def _run(job: _Job, seconds: float) -> str:
         said = output.take()
         ended = f"ended after {in_seconds(seconds)}, its limit, with all that it had started"
         raise ToolError(f"{ended}\n{said}".rstrip()) from error
-    return f"{_ending(result)}\n{output.take()}".rstrip()
+    return behind(_ending(result), output.take())
+
+
+def _both(out: str, err: str) -> str:
+    return "\n".join([*([out] if out else []), "--- stderr", err])
 
 
 async def _in_sandbox(job: _Job, output: Output, seconds: float, late: Stop | None) -> ProcessResult:
@@ -253,7 +258,7 @@ class _Command:
             state = f"ended: {_ending(self._result)}"
         else:
             state = self.problem or "it was ended"
-        return f"{state}\n{self._output.take()}".rstrip()
+        return behind(state, self._output.take())
 
 
 class _Background:
@@ -275,7 +280,7 @@ class _Background:
             await each.ended.wait()
         if each.problem:
             raise ToolError(each.problem)
-        return f"{handle} {each.report()}"
+        return behind(handle, each.report(), " ")
 
     async def _keep(self, run_id: str, each: _Command) -> None:
         try:

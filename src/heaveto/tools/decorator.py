@@ -167,11 +167,11 @@ class FunctionTool(Generic[P, R]):
             return await self._await(functools.partial(function, *args))
         _refuse_more_threads(self.name)
 
-        def work() -> Any:
-            return function(*args)
+        def work() -> list[Any]:
+            return [function(*args)]  # a bare coroutine the thread would refuse, and a sync face of an async function has one
 
         work.__name__ = self.name  # an abandoned thread is reported by it
-        value = await call_in_thread(work)
+        (value,) = await call_in_thread(work)
         return await self._await(lambda: value) if inspect.isawaitable(value) else value
 
     async def _await(self, start: Callable[[], Awaitable[Any]]) -> Any:

@@ -39,6 +39,9 @@ Progress: TypeAlias = Callable[[str], None]
 def _say_nothing(text: str) -> None: ...
 
 
+def _no_result(call_id: str) -> None: ...
+
+
 def hide_nothing(path: str) -> bool:  # noqa: ARG001
     """Where no rule says of any file that it is not to be shown."""
     return False
@@ -63,6 +66,7 @@ class Call:
             come upon files which their arguments do not name; not in a process of its own.
         keep_secret: Call it with a text that is to be hidden wherever it is said from now on: in results, errors, progress,
             the journal. What a parameter's schema marks is hidden without that.
+        whole_result: The whole of an earlier result of this run that was cut, by its call's id; None where none is kept.
         sandbox: What a process that runs for this call is kept in; None for nothing.
         until: On the system's monotonic clock, when the call's limit passes; only in a process of its own, where no scope
             says it.
@@ -77,6 +81,7 @@ class Call:
     facts: Facts = field(default_factory=dict)
     progress: Progress = _say_nothing
     keep_secret: Callable[[str], None] = _say_nothing
+    whole_result: Callable[[str], str | None] = _no_result
     background: Callable[[Callable[[], Awaitable[object]]], None] = _no_run
     hides: Hides = hide_nothing
     until: float = math.inf

@@ -9,8 +9,9 @@ from typing import Any, Self
 from ..messages import MAX_PARTS_BYTES, File, Image, Part, text_of
 from .surrogates import replace_surrogates
 
-__all__ = ["MAX_CHARS", "WithMedia", "cut_middle", "to_text"]
+__all__ = ["MAX_CHARS", "READ_RESULT", "Shortened", "WithMedia", "behind", "cut_middle", "shortened", "to_text"]
 
+READ_RESULT = "read_result"  # the tool that reads on in what was cut
 MAX_CHARS = 50_000  # some 12,000 tokens: a longer result crowds out the conversation, and every later turn pays for it
 
 _HEAD_SHARE = 0.6  # the head says what it is; the tail has the outcome
@@ -28,8 +29,32 @@ class WithMedia(str):
         return made
 
 
+class Shortened(str):
+    """A result that was cut in the middle, and the `whole` of it."""
+
+    __slots__ = ("whole",)
+    whole: str
+
+    def __new__(cls, text: str, whole: str) -> Self:
+        made = super().__new__(cls, text)
+        made.whole = whole
+        return made
+
+
+def shortened(text: str, max_chars: int = MAX_CHARS) -> str:
+    """The text; a long one as `cut_middle` has it, with the whole of it."""
+    return text if len(text) <= max_chars else Shortened(cut_middle(text, max_chars), text)
+
+
+def behind(head: str, text: str, joint: str = "\n") -> str:
+    """A text behind another; what was cut keeps its whole."""
+    if isinstance(text, Shortened):
+        return Shortened(f"{head}{joint}{text}", f"{head}{joint}{text.whole}")
+    return f"{head}{joint}{text}".rstrip()
+
+
 def to_text(value: Any, max_chars: int = MAX_CHARS) -> str:
-    """The value as text: a string as it is, None as "done", anything else as JSON; over-long text is cut in the middle.
+    """The value as text: a string as it is, None as "done", anything else as JSON; over-long text is `Shortened`.
 
     An image, a file, or a list that has one among texts, is `WithMedia`.
     """
@@ -39,8 +64,10 @@ def to_text(value: Any, max_chars: int = MAX_CHARS) -> str:
         return WithMedia(
             *(cut_middle(replace_surrogates(each), max_chars) if isinstance(each, str) else each for each in parts)
         )
+    if isinstance(value, Shortened) and len(value) <= max_chars:
+        return Shortened(replace_surrogates(str(value)), replace_surrogates(value.whole))
     text = str.__str__(value) if isinstance(value, str) else _to_json(value)  # of an enum that is a string its value
-    return cut_middle(replace_surrogates(text), max_chars)
+    return shortened(replace_surrogates(text), max_chars)
 
 
 def cut_middle(text: str, max_chars: int = MAX_CHARS) -> str:
