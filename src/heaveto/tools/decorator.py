@@ -168,7 +168,7 @@ class FunctionTool(Generic[P, R]):
         _refuse_more_threads(self.name)
 
         def work() -> list[Any]:
-            return [function(*args)]  # a bare coroutine the thread would refuse, and a sync face of an async function has one
+            return [function(*args)]  # in a list, since a thread refuses a bare coroutine, which a sync face may hand out
 
         work.__name__ = self.name  # an abandoned thread is reported by it
         (value,) = await call_in_thread(work)
