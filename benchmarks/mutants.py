@@ -50,6 +50,7 @@ QUICK_FIRST = [
     "scope",
     "threads",
     "clock",
+    "numbers",
     "slots",
     "rate_limit",
 ]

@@ -189,6 +189,38 @@ async def test_a_resumed_run_goes_on_where_it_was(store: MemoryStore) -> None:
     assert [(drive.epoch, drive.resumed) for drive in drives] == [(1, False), (2, True)]
 
 
+async def test_a_resume_says_what_is_not_as_it_was(store: MemoryStore, tmp_path: Path) -> None:
+    """Against the last drive, not only the first."""
+
+    @tool(effect="read")
+    async def smell() -> str:
+        """Smell."""
+        return "fine"
+
+    async def resumed(*, tools: list[Any], folder: Path, name: str) -> tuple[str, ...]:
+        model = scripted(calls(("look", {})), name=name)
+        agent = Agent(model=model, store=store, tools=tools, folder=folder)
+        with pytest.raises(MaxTurns):
+            await agent.resume("run", limits=Limits(turns=(await read_state(store, "run")).turns + 1))
+        drive = [record for record in await read_records(store, "run") if isinstance(record, DriveStarted)][-1]
+        return drive.differences
+
+    first = agent_of(calls(("look", {})), store=store, folder=tmp_path, limits=Limits(turns=1))
+    with pytest.raises(MaxTurns):
+        await first.run("go", run_id="run")
+    (other := tmp_path / "other").mkdir()
+    same, changed = {"tools": [look, pay], "folder": tmp_path}, {"tools": [look, smell], "folder": other}
+    assert await resumed(**same, name="scripted") == ()
+    assert await resumed(**changed, name="another") == (
+        "the model is another, and was scripted",
+        "tools that are gone: pay",
+        "new tools: smell",
+        f"the folder is {other}, and was {tmp_path}",
+    )
+    assert await resumed(**changed, name="another") == ()
+    assert len(await resumed(**same, name="scripted")) == 4
+
+
 async def test_an_answered_run_goes_on_only_with_something_new(store: MemoryStore) -> None:
     await agent_of("42", store=store).run("what?", run_id="run")
     with pytest.raises(ConfigError, match="run run has its answer already; to go on from it, say something new"):

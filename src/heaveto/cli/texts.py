@@ -57,7 +57,7 @@ def event_line(body: Body) -> str | None:
     """The line for an event; None for one that a terminal does not show."""
     match body:
         case DriveStarted(resumed=True):
-            return "resumed"
+            return "\n".join(["resumed", *(f"  not as before: {printable(each)}" for each in body.differences)])
         case ToolRunning():
             return f"→ {call_line(body.name, body.arguments)}"
         case ToolProgress():

@@ -49,6 +49,7 @@ def record_lines(record: Record) -> Iterator[str]:
             yield from _indented(record.task, "task: ")
         case DriveStarted(resumed=True):
             yield f"— resumed with {record.model} (epoch {record.epoch})"
+            yield from (f"  not as before: {printable(each)}" for each in record.differences)
         case DriveStarted():
             return
         case Said():

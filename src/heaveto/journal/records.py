@@ -79,6 +79,7 @@ class RunStarted(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", ta
 class DriveStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="drive.started"):
     """A process began to drive the run: the first time, or after a stop. `sampling` and `answer` as in `RunStarted`, where a
     resume has others; `sandbox` is what its commands are kept in: "bwrap", "landlock", "none", or empty where nobody said.
+    `tools` and `folder` are None where they are as before; `differences` says in words what is not.
     """
 
     epoch: int
@@ -87,6 +88,9 @@ class DriveStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     sampling: Sampling | None = None
     answer: str | None = None
     sandbox: str = ""
+    tools: tuple[str, ...] | None = None
+    folder: str | None = None
+    differences: tuple[str, ...] = ()
 
 
 class Said(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type", tag="said"):

@@ -120,7 +120,7 @@ class RunState:
         finished: How the last drive ended; None while one is under way, or when it was killed.
         abandoned: What did not heed a stop and was left to itself, as "thread send (call id)".
         undoing: Whether an undo of its files was begun and did not end.
-        sandbox: What the present drive's commands are kept in.
+        sandbox: What the present drive's commands are kept in; `model`, `tools` and `folder` are the present drive's too.
         undone: The files that were put back since the last drive, which the model does not know of.
     """
 
@@ -150,6 +150,9 @@ class RunState:
     undoing: bool = False
     undone: tuple[str, ...] = ()
     sandbox: str = ""
+    model: str = ""
+    tools: tuple[str, ...] = ()
+    folder: str = ""
 
     @property
     def run_id(self) -> str:
@@ -162,6 +165,9 @@ class RunState:
             started=started,
             limits=started.limits,
             transcript=Transcript([*opening, UserMessage(started.task, started.parts)]),
+            model=started.model,
+            tools=started.tools,
+            folder=started.folder,
         )
         state.seq = 1
         return state
@@ -177,7 +183,9 @@ class RunState:
         match record:
             case DriveStarted():
                 self.epoch, self.finished, self.undone, self.rejections = record.epoch, None, (), 0
-                self.sandbox = record.sandbox
+                self.sandbox, self.model = record.sandbox, record.model or self.model
+                self.tools = self.tools if record.tools is None else record.tools
+                self.folder = self.folder if record.folder is None else record.folder
             case Said():
                 self._take_said(UserMessage(record.content, record.parts))
             case LimitsChanged():

@@ -282,6 +282,7 @@ class Agent(Generic[T]):
                 sampling=self.sampling,
                 answer=self._fingerprint,
                 sandbox=self._toolbox.sandbox_name,
+                tools=tuple(self._toolbox.tools),
                 folder=self._toolbox.folder,
             )
             async with self._driven(store, log, watchers) as run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ..errors import AgentError, ConfigError
@@ -19,6 +19,7 @@ from ..messages import Limits, Sampling, Usage, UserMessage
 from ..models import Model
 from ..scopes import current_cause, finish
 from ..tools.files.workspace import Workspace
+from .environment import differences
 from .hold import RELEASE_SECONDS, take
 from .leftovers import remove_leftovers
 from .run import carrying, cause_of
@@ -65,7 +66,8 @@ async def take_up(
     sampling: Sampling | None = None,
     answer: str = "",
     sandbox: str = "",
-    folder: Path | None = None,
+    tools: Sequence[str],
+    folder: Path,
 ) -> Log:
     """Become the driver of an old run, and write down that this happened.
 
@@ -74,7 +76,8 @@ async def take_up(
         sampling: How the model shall write from now on.
         answer: The name and the hash of the form that the answer has to fit from now on; empty for any text.
         sandbox: The name of what commands are kept in from now on.
-        folder: Where a killed driver may have left temporary files.
+        tools: The names of those that there are from now on.
+        folder: Where the run works from now on, and where a killed driver may have left temporary files.
 
     Raises:
         RunNotFound, RunTaken, JournalNewer, JournalDamaged: It cannot be taken up.
@@ -95,8 +98,7 @@ async def take_up(
             asked = state.started.answer.rpartition(" ")[0]
             raise ConfigError(f'run {run_id} has to end with "{asked}"', "resume it with an agent that has output=")
         check_price(limits or state.limits, model)
-        if folder is not None:
-            await remove_leftovers(records, Workspace(folder, writer=run_id))
+        await remove_leftovers(records, Workspace(folder, writer=run_id))
         log = Log(store, state, emit, owner=hold.owner, seal=last_seal(entries))
         drive = DriveStarted(
             epoch=hold.epoch,
@@ -105,6 +107,9 @@ async def take_up(
             sampling=None if sampling == state.started.sampling else sampling,
             answer=None if answer == state.started.answer else answer,
             sandbox=sandbox,
+            tools=None if tuple(tools) == state.tools else tuple(tools),
+            folder=None if str(folder) == state.folder else str(folder),
+            differences=tuple(differences(state, model=model.name, tools=tools, folder=str(folder))),
         )
         log.add(*opening_records(state, drive, limits, say))
         await log.commit()
