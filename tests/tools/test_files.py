@@ -235,6 +235,12 @@ def test_search_finds_lines(call: Call, pattern: str) -> None:
     assert search_files(call, pattern, "b.py") == "b.py:2: def f():"
 
 
+@pytest.mark.parametrize("pattern", ["^$", "(a|b)*"])
+def test_a_file_without_a_line_has_no_match(call: Call, pattern: str) -> None:
+    put(call, {"a": "", "b": "\n"})
+    assert search_files(call, pattern) == "b:1: "
+
+
 @pytest.mark.parametrize("pattern", ["x", "x|x|x"])
 def test_search_is_bounded(call: Call, pattern: str) -> None:
     put(call, {"a": "x\n" * 150, "b": "x\n" * 50})

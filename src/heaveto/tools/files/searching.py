@@ -149,6 +149,8 @@ class _InChild:
         self._send(pattern)
 
     def find(self, path: str, lines: list[str], most: int) -> list[int]:
+        if not lines:
+            return []  # as text they would be one line, an empty one
         self._send("\n".join(lines))
         found: list[int] = json.loads(self._receive(path))
         return found[:most]
