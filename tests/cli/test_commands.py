@@ -25,6 +25,7 @@ from heaveto.journal.records import (
     ToolFinished,
 )
 from heaveto.messages import AssistantMessage, Limits, Sampling, Spend, ToolCall, Usage
+from heaveto.tools.files.ripgrep import find_ripgrep
 
 
 def test_a_run_in_text_mode(heaveto: Any, project: Path) -> None:
@@ -168,6 +169,7 @@ def test_the_doctor(heaveto: Any) -> None:
     finished = heaveto("doctor")
     assert finished.status == 0, finished
     assert "ok  offline model" in finished.out
+    assert ("ok  search: search_files asks ripgrep, " if find_ripgrep() else "lack  search: no ripgrep") in finished.out
 
 
 def test_a_call_for_which_there_are_no_tokens_is_not_made(heaveto: Any, project: Path) -> None:

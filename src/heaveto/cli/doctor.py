@@ -118,4 +118,16 @@ def _sandbox() -> Iterator[Finding]:
     yield Finding("lack" if box.name == "none" else "ok", "sandbox", box.text)
 
 
-_CHECKS: list[Callable[[], Iterator[Finding]]] = [_platform, _journal, _keys, _offline_model, _tests_here, _sandbox]
+def _search() -> Iterator[Finding]:
+    from ..tools.files.ripgrep import find_ripgrep
+
+    if program := find_ripgrep(Path.cwd()):
+        yield Finding("ok", "search", f"search_files asks ripgrep, {program}, which files it need not read")
+    else:
+        lost = "no ripgrep from 12 on outside this folder, so search_files reads every file itself, which is slower"
+        yield Finding("lack", "search", f"{lost} (Debian, Ubuntu: apt install ripgrep)")
+
+
+_CHECKS: list[Callable[[], Iterator[Finding]]] = [
+    _platform, _journal, _keys, _offline_model, _tests_here, _sandbox, _search,
+]  # fmt: skip

@@ -5,7 +5,7 @@ What they answer is a contract: people's prompts, and our offline model, read it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ...errors import ToolError
@@ -18,6 +18,7 @@ from .kept import note_change
 from .moving import delete_file, move_file
 from .patching import apply_patch
 from .replacing import Seen
+from .ripgrep import likely_files
 from .searching import MAX_LINE_CHARS, Searcher, open_searcher
 from .tree import pointing_to_files, walk_files
 from .workspace import NotThere, Parts, Workspace, hash_of
@@ -86,7 +87,7 @@ def search_files(call: Call, pattern: str, path: str = ".") -> str:
         start = workspace.resolve(path)
         paths = [start] if workspace.kind(start) == "file" else sorted(walk_files(workspace, start))
         seen = _not_hidden(call, paths)
-        found, too_long = _search(workspace, searcher, seen)
+        found, too_long = _search(workspace, searcher, likely_files(workspace.folder, pattern, seen))
     lines = found[:_MAX_FOUND]
     if len(found) > _MAX_FOUND:
         lines.append("... more; narrow the pattern")
@@ -205,7 +206,7 @@ def _number_lines(lines: list[str], first: int, last: int) -> tuple[list[str], i
     return shown, last
 
 
-def _search(workspace: Workspace, searcher: Searcher, paths: list[Parts]) -> tuple[list[str], int]:
+def _search(workspace: Workspace, searcher: Searcher, paths: Iterable[Parts]) -> tuple[list[str], int]:
     found: list[str] = []
     too_long = 0
     for parts in paths:
