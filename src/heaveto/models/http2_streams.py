@@ -27,7 +27,7 @@ import httpx2
 from ..causes import DeadlinePassed, SaveTimeout
 from ..scopes import current_cause, finish
 
-__all__ = ["MakingReady", "check_frames", "give_up", "speaks_http2", "uncut", "was_looked_at", "was_refused"]
+__all__ = ["MakingReady", "check_frames", "give_up", "reset_of", "speaks_http2", "uncut", "was_looked_at", "was_refused"]
 
 HEAD_BYTES = 9  # of a frame: its length, kind, flags and stream (RFC 9113, 4.1)
 RST_STREAM, GOAWAY = 3, 7
@@ -110,9 +110,10 @@ async def give_up(client: httpx2.AsyncClient, url: str, request: Any, number: in
 
     if (connection := _connection_of(client, url, request)) is None:
         return
-    if isinstance(current_cause(), DeadlinePassed):
+    if isinstance(current_cause(), DeadlinePassed) or _is_forgotten(client, url, connection):
         connection._connection_error = True
-    if connection._connection_error and connection._events.keys() <= {number}:
+    is_over = connection._connection_error and connection._events.keys() <= {number}
+    if is_over:
         connection._connection_terminated = connection._connection_terminated or ConnectionTerminated()  # so it is closed
     state = connection._h2_state
     try:
@@ -124,6 +125,8 @@ async def give_up(client: httpx2.AsyncClient, url: str, request: Any, number: in
         await connection._write_outgoing_data(request)
     except (ProtocolError, httpcore2.NetworkError, httpcore2.TimeoutException):
         pass  # the stream or the connection is gone, and its windows with it
+    if is_over:
+        await finish(WRITE_SECONDS, connection._network_stream.aclose)  # httpcore's own closing a stop would cut
 
 
 def check_frames(client: httpx2.AsyncClient, url: str, request: Any) -> None:
@@ -137,8 +140,20 @@ def check_frames(client: httpx2.AsyncClient, url: str, request: Any) -> None:
     if not isinstance(frames := getattr(connection._h2_state.receive_data, "__self__", None), _Frames):
         frames = _Frames(connection)
         connection._h2_state.receive_data = frames.receive
-    if frames.said_good_bye:
+    if connection._connection_error:  # it waited for its turn on it
         raise SaidGoodBye("the server takes no more requests on this connection")
+
+
+def reset_of(client: httpx2.AsyncClient, url: str, request: Any, error: Exception) -> httpcore2.RemoteProtocolError | None:
+    """The server's reset of a stream to which a request was still going out, when that is why h2 raised `error`."""
+    from h2.events import StreamReset
+    from h2.exceptions import StreamClosedError
+
+    if not isinstance(error, StreamClosedError) or (connection := _connection_of(client, url, request)) is None:
+        return None
+    events = connection._events.get(error.stream_id, ())
+    reset = next((each for each in events if isinstance(each, StreamReset)), None)
+    return None if reset is None else httpcore2.RemoteProtocolError(reset)
 
 
 class _Frames:
@@ -225,7 +240,16 @@ def _refusal_of(stream: int) -> bytes:
 
 def _connection_of(client: httpx2.AsyncClient, url: str, request: Any) -> Any:
     """The connection that a request is on. Before there is an answer, only httpcore's pool knows."""
-    pool: Any = getattr(client._transport_for_url(httpx2.URL(url)), "_pool", None)
-    held = next((each.connection for each in getattr(pool, "_requests", ()) if each.request is request), None)
+    held = next((each.connection for each in _pool_of(client, url)._requests if each.request is request), None)
     connection = getattr(held, "_connection", None)
     return connection if hasattr(connection, "_h2_state") else None
+
+
+def _is_forgotten(client: httpx2.AsyncClient, url: str, connection: Any) -> bool:
+    """Whether the pool will never close it: a stop of who began to make it had it forgotten, and others went on with it."""
+    return all(getattr(held, "_connection", None) is not connection for held in _pool_of(client, url)._connections)
+
+
+def _pool_of(client: httpx2.AsyncClient, url: str) -> Any:
+    transport: Any = client._transport_for_url(httpx2.URL(url))
+    return transport._pool

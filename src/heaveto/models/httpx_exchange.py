@@ -29,7 +29,7 @@ from ..causes import Cancelled
 from ..scopes import Scope, finish
 from .chunk_joining import ChunkJoiner
 from .exchange import HTTPRequest, stays_here
-from .http2_streams import MakingReady, check_frames, give_up, speaks_http2, uncut, was_looked_at, was_refused
+from .http2_streams import MakingReady, check_frames, give_up, reset_of, speaks_http2, uncut, was_looked_at, was_refused
 from .network_problems import transport_failed
 from .unpacking import PACKED, NotUnpacked, read_unpacked, unpacker_for
 
@@ -53,6 +53,7 @@ PROBLEMS: dict[type[Exception], str] = {  # the first that fits
     httpx2.UnsupportedProtocol: "the address is neither http nor https",
     httpx2.HTTPError: "the network failed",
 }
+FAILED = tuple(f"http2.{part}.failed" for part in ("send_request_headers", "send_request_body", "receive_response_headers"))
 STALE = (httpx2.ReadError, httpx2.WriteError, httpx2.RemoteProtocolError, httpx2.CloseError)
 
 _reader: ContextVar[_Trace | None] = ContextVar("heaveto_reader", default=None)  # whose request a task is busy with
@@ -112,8 +113,9 @@ class _Trace:
         self._connected, self.new_connection = connected, False
         self.heard = False  # bytes came
         self.beginning: Callable[[Any], None] | None = None  # called before an HTTP/2 request goes out
+        self.ending: Callable[[Any, Exception], Exception | None] | None = None  # called when one fails
         self.leaving: Callable[[Any, int], Awaitable[None]] | None = None  # called before an HTTP/2 stream is forgotten
-        self._http2 = self._looked_at = self._refused = False
+        self._http2 = self._looked_at = self.was_refused = False
         self._stream: Any = None
         self._request: Any = None
         self.making_ready = MakingReady()
@@ -124,7 +126,7 @@ class _Trace:
 
         With HTTP/2 something always comes; what counts there is what the server said of the stream or the connection.
         """
-        return self._refused or (not self.new_connection and not (self._looked_at if self._http2 else self.heard))
+        return self.was_refused or (not self.new_connection and not (self._looked_at if self._http2 else self.heard))
 
     async def __call__(self, name: str, info: Mapping[str, Any]) -> None:
         if name.endswith("connect_tcp.started"):
@@ -144,8 +146,16 @@ class _Trace:
             self._connected()
         elif name == "http2.response_closed.started" and self.leaving is not None:
             await self.leaving(self._request, info["stream_id"])
-        elif name in ("http2.send_request_headers.failed", "http2.receive_response_headers.failed"):
-            self._looked_at, self._refused = was_looked_at(info["exception"]), was_refused(info["exception"])
+        elif name in FAILED:
+            self._take_failure(info["exception"])
+
+    def _take_failure(self, error: Exception) -> None:
+        """Note what the server said of the stream. A reset while the request goes out is raised as one."""
+        reset = None if self.ending is None else self.ending(self._request, error)
+        told = reset or error
+        self._looked_at, self.was_refused = was_looked_at(told), was_refused(told)
+        if reset is not None:
+            raise reset from error
 
 
 def _listen(stream: Any) -> None:
@@ -200,7 +210,8 @@ class HttpxExchange:
             except STALE:
                 if not trace.is_stale:
                     raise
-            return await self._once(await self._replace(shard), request, trace)
+            again = self._take(shard.kind) if trace.was_refused else await self._replace(shard)
+            return await self._once(again, request, trace)
 
     async def aclose(self) -> None:
         """Close the connections. A later `send` opens new ones."""
@@ -211,6 +222,7 @@ class HttpxExchange:
     async def _once(self, shard: _Shard, request: HTTPRequest, trace: _Trace) -> HttpxAnswer:
         shard.under_way += 1
         trace.beginning = functools.partial(check_frames, shard.client, request.url)
+        trace.ending = functools.partial(reset_of, shard.client, request.url)
         trace.leaving = functools.partial(give_up, shard.client, request.url)
         try:
             built = httpx2.Request(

@@ -288,7 +288,7 @@ def number_of(seconds: float, what: str) -> float:
         raise ValueError(f"{what} must be below 1e308; math.inf is no limit at all") from error
     if nan:
         raise ValueError(f"{what} must be a number, not NaN")
-    return seconds if isinstance(seconds, (int, float)) else float(seconds)
+    return seconds if isinstance(seconds, int) else float(seconds)
 
 
 def _fresh(cause: Stop) -> Stop:
