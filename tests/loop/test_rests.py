@@ -137,3 +137,12 @@ def test_the_whole_is_kept_whatever_goes_before_it(text: str, max_chars: int, he
 def test_a_result_that_fits_is_itself() -> None:
     assert not isinstance(to_text("x" * MAX_CHARS), Shortened)
     assert isinstance(to_text("x" * (MAX_CHARS + 1)), Shortened)
+
+
+def test_what_was_cut_before_is_cut_once() -> None:
+    """As structured content of a server's tool is, and a command's output behind its first line."""
+    long = "x" * (3 * MAX_CHARS)
+    again = to_text(behind("ended", shortened(long)))
+    assert isinstance(again, Shortened)
+    assert again.whole == f"ended\n{long}"
+    assert again.count("left out") == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import sys
 import threading
 import time
@@ -308,3 +309,18 @@ async def test_a_thread_that_was_left_is_told_to_the_block_around_it() -> None:
         assert left == ["thread wait"]
     finally:
         ends.set()
+
+
+async def test_async_code_that_is_known_to_be_is_not_even_called() -> None:
+    called: list[object] = []
+
+    class Noted(functools.partial[object]):  # what it wraps tells that it is async
+        def __call__(self, *args: object, **named: object) -> object:
+            called.append(self)
+            return super().__call__(*args, **named)
+
+    async def later() -> None: ...
+
+    with pytest.raises(TypeError, match="is async and runs in the loop"):
+        await call_in_thread(Noted(later))
+    assert called == []

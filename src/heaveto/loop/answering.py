@@ -284,7 +284,7 @@ def call_for(entry: CallEntry, toolbox: Toolbox, log: Log) -> Call:
         facts=marker.facts if marker else {},
         hides=toolbox.hides(entry.call),
         keep_secret=log.secrets.add,
-        whole_result=log.rests.get,
+        whole_result=log.whole_result,
     )
 
 

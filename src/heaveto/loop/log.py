@@ -53,6 +53,11 @@ class Log:
             self.state.apply(record)
             self._unsaved.append(record)
 
+    def whole_result(self, call_id: str) -> str | None:
+        """The whole of a result that was cut, without what has been called secret since; None when it is not kept."""
+        whole = self.rests.get(call_id)
+        return None if whole is None else self.secrets.text(whole)
+
     async def release(self) -> None:
         """Let another driver have the run. What was added and not committed is lost.
 

@@ -27,7 +27,17 @@ import httpx2
 from ..causes import DeadlinePassed, SaveTimeout
 from ..scopes import current_cause, finish
 
-__all__ = ["MakingReady", "check_frames", "give_up", "reset_of", "speaks_http2", "uncut", "was_looked_at", "was_refused"]
+__all__ = [
+    "MakingReady",
+    "check_frames",
+    "close_left",
+    "give_up",
+    "reset_of",
+    "speaks_http2",
+    "uncut",
+    "was_looked_at",
+    "was_refused",
+]
 
 HEAD_BYTES = 9  # of a frame: its length, kind, flags and stream (RFC 9113, 4.1)
 RST_STREAM, GOAWAY = 3, 7
@@ -154,6 +164,21 @@ def reset_of(client: httpx2.AsyncClient, url: str, request: Any, error: Exceptio
     events = connection._events.get(error.stream_id, ())
     reset = next((each for each in events if isinstance(each, StreamReset)), None)
     return None if reset is None else httpcore2.RemoteProtocolError(reset)
+
+
+async def close_left(client: httpx2.AsyncClient, url: str, streams: list[Any]) -> None:
+    """Close the connections that no request is on and that the pool has forgotten, which a stop brings about.
+
+    Args:
+        streams: Of every HTTP/2 connection that the client has made; those that are closed are taken out.
+    """
+    pool = _pool_of(client, url)
+    held = [*pool._connections, *(each.connection for each in pool._requests)]
+    used = [getattr(getattr(each, "_connection", None), "_network_stream", None) for each in held]
+    left = [each for each in streams if all(each is not other for other in used)]
+    streams[:] = [each for each in streams if all(each is not other for other in left)]  # before anybody else comes by
+    for stream in left:
+        await stream.aclose()
 
 
 class _Frames:

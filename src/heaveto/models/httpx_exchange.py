@@ -29,7 +29,17 @@ from ..causes import Cancelled
 from ..scopes import Scope, finish
 from .chunk_joining import ChunkJoiner
 from .exchange import HTTPRequest, stays_here
-from .http2_streams import MakingReady, check_frames, give_up, reset_of, speaks_http2, uncut, was_looked_at, was_refused
+from .http2_streams import (
+    MakingReady,
+    check_frames,
+    close_left,
+    give_up,
+    reset_of,
+    speaks_http2,
+    uncut,
+    was_looked_at,
+    was_refused,
+)
 from .network_problems import transport_failed
 from .unpacking import PACKED, NotUnpacked, read_unpacked, unpacker_for
 
@@ -37,6 +47,7 @@ __all__ = ["HttpxExchange"]
 
 REQUESTS_PER_CLIENT = 32  # measured: 1,000 runs cost 18 s of CPU in one client and 4.8 s with one for each few
 KEEP_ALIVE_SECONDS = 55.0  # tools run between two calls; common servers close an idle connection after 60 s
+MOST_REFUSALS = 5  # of one request, by connections that the server is draining, before it is an error
 CLOSE_SECONDS = 2.0  # closing a socket does not wait for the other side
 
 KNOWN_ADDRESSES = 64  # that need not be read again: each model has one
@@ -87,6 +98,7 @@ class _Shard:
 
     def __init__(self, kind: _Kind, *, http2: bool) -> None:
         self.kind, self.under_way, self.retired = kind, 0, False
+        self.streams: list[Any] = []  # of its HTTP/2 connections
         limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None, keepalive_expiry=KEEP_ALIVE_SECONDS)
         self.client = httpx2.AsyncClient(
             verify=_trusting(kind.https),
@@ -105,6 +117,12 @@ class _Shard:
         self.under_way -= 1
         return self.retired and not self.under_way
 
+    async def aclose(self) -> None:
+        await self.client.aclose()
+        streams, self.streams = self.streams, []
+        for stream in streams:  # also what the client has forgotten
+            await stream.aclose()
+
 
 class _Trace:
     """Learns from httpcore's trace whether the connection is new, and when the request begins to go out."""
@@ -112,6 +130,7 @@ class _Trace:
     def __init__(self, connected: Callable[[], None]) -> None:
         self._connected, self.new_connection = connected, False
         self.heard = False  # bytes came
+        self.streams: list[Any] | None = None  # where an HTTP/2 connection that is made goes
         self.beginning: Callable[[Any], None] | None = None  # called before an HTTP/2 request goes out
         self.ending: Callable[[Any, Exception], Exception | None] | None = None  # called when one fails
         self.leaving: Callable[[Any, int], Awaitable[None]] | None = None  # called before an HTTP/2 stream is forgotten
@@ -134,6 +153,8 @@ class _Trace:
         elif name.endswith(("connect_tcp.complete", "start_tls.complete")):
             self._stream = info["return_value"]
             _listen(self._stream)
+            if self.streams is not None and speaks_http2(self._stream):
+                self.streams.append(self._stream)
         elif name.endswith("start_tls.failed"):
             await finish(CLOSE_SECONDS, self._stream.aclose)  # httpcore leaves it open when a stop cuts the handshake
         elif name == "http2.send_connection_init.complete":
@@ -205,22 +226,27 @@ class HttpxExchange:
         _reader.set(trace)
         with _mapped(request):
             shard = self._take(_Kind.of(request.url))
-            try:
-                return await self._once(shard, request, trace)
-            except STALE:
-                if not trace.is_stale:
-                    raise
-            again = self._take(shard.kind) if trace.was_refused else await self._replace(shard)
-            return await self._once(again, request, trace)
+            for _ in range(MOST_REFUSALS):
+                try:
+                    return await self._once(shard, request, trace)
+                except STALE:
+                    if not trace.is_stale:
+                        raise
+                if not trace.was_refused:
+                    shard = await self._replace(shard)
+                    break
+                shard = self._take(shard.kind)  # another connection of it, or another one
+            return await self._once(shard, request, trace)
 
     async def aclose(self) -> None:
         """Close the connections. A later `send` opens new ones."""
         shards, self._shards = self._shards, []
         for shard in shards:
-            await shard.client.aclose()
+            await shard.aclose()
 
     async def _once(self, shard: _Shard, request: HTTPRequest, trace: _Trace) -> HttpxAnswer:
         shard.under_way += 1
+        trace.streams = shard.streams
         trace.beginning = functools.partial(check_frames, shard.client, request.url)
         trace.ending = functools.partial(reset_of, shard.client, request.url)
         trace.leaving = functools.partial(give_up, shard.client, request.url)
@@ -235,8 +261,10 @@ class HttpxExchange:
             response = await shard.client.send(built, stream=True)
         except BaseException:
             trace.making_ready.end()
+            if shard.streams:
+                await finish(CLOSE_SECONDS, close_left, shard.client, request.url, shard.streams)
             if shard.leave():
-                await finish(CLOSE_SECONDS, shard.client.aclose)
+                await finish(CLOSE_SECONDS, shard.aclose)
             raise
         return HttpxAnswer(response, request, lambda: self._give_back(shard))
 
@@ -258,12 +286,12 @@ class HttpxExchange:
             self._shards.remove(shard)
         shard.retired = True
         if not shard.under_way:
-            await finish(CLOSE_SECONDS, shard.client.aclose)
+            await finish(CLOSE_SECONDS, shard.aclose)
         return self._open(shard.kind)
 
     async def _give_back(self, shard: _Shard) -> None:
         if shard.leave():
-            await finish(CLOSE_SECONDS, shard.client.aclose)
+            await finish(CLOSE_SECONDS, shard.aclose)
 
 
 class HttpxAnswer:

@@ -64,8 +64,9 @@ def to_text(value: Any, max_chars: int = MAX_CHARS) -> str:
         return WithMedia(
             *(cut_middle(replace_surrogates(each), max_chars) if isinstance(each, str) else each for each in parts)
         )
-    if isinstance(value, Shortened) and len(value) <= max_chars:
-        return Shortened(replace_surrogates(str(value)), replace_surrogates(value.whole))
+    if isinstance(value, Shortened):
+        whole = replace_surrogates(value.whole)
+        return Shortened(replace_surrogates(str(value)), whole) if len(value) <= max_chars else shortened(whole, max_chars)
     text = str.__str__(value) if isinstance(value, str) else _to_json(value)  # of an enum that is a string its value
     return shortened(replace_surrogates(text), max_chars)
 

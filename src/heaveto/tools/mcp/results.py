@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ def result_text(result: CallToolResult) -> str:
     """The result's parts in their order, within the limits of any result; structured content where there is no text."""
     parts = [_part(block) for block in result.content]
     if result.structured_content is not None and not any(block.type == "text" for block in result.content):
-        parts.append(to_text(result.structured_content))
+        parts.append(to_text(result.structured_content, sys.maxsize))  # it is cut once, below
     joined = list(_joined(parts))
     if not joined:
         return to_text(None)
