@@ -1,4 +1,4 @@
-"""Two hundred calls at once over HTTP/2, some of them stopped, on a server that says good-bye again and again."""
+"""Two hundred calls at once over HTTP/2, on a server that says good-bye again and again."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from heaveto.causes import Cancelled
 from heaveto.messages import Transcript, UserMessage
 from heaveto.models import HttpxExchange, RemoteModel, Request
 from heaveto.models.chat import ChatDialect
-from heaveto.scopes import Scope, deadline, tasks
+from heaveto.scopes import deadline, tasks
 from heaveto.testing import no_leaks
 from heaveto.testing.exchange_server import Peer, serving
 
@@ -89,24 +89,21 @@ async def test_no_call_is_lost_and_no_connection_is_left(tls: ssl.SSLContext, se
     chance = random.Random(seed)
     server, exchange, came = Draining(chance), HttpxExchange(http2=True), list[str]()
 
-    async def one(model: RemoteModel, number: int) -> None:
+    async def one(model: RemoteModel) -> None:
         await anyio.sleep(chance.random() * 0.7)
-        seconds = chance.random() * 0.1 if number % 4 == 0 else 30
-        with Scope(seconds, Cancelled("enough"), quiet=True):
-            async with model.stream(Request(transcript=Transcript([UserMessage("hi")]))) as stream:
-                async for _ in stream:
-                    pass
-                came.append(stream.reply.message.content)
+        async with model.stream(Request(transcript=Transcript([UserMessage("hi")]))) as stream:
+            async for _ in stream:
+                pass
+            came.append(stream.reply.message.content)
 
     async with no_leaks(), serving(server, tls) as where:
         model = RemoteModel(ChatDialect("m", provider="p"), base_url=where.url, key="k", exchange=exchange)
         with deadline(60):
             async with tasks() as group:
-                for number in range(CALLS):
-                    group.start_soon(one, model, number)
+                for _ in range(CALLS):
+                    group.start_soon(one, model)
             await model.aclose()
             await exchange.aclose()
-    assert set(came) == {"hi"}
-    assert len(came) >= CALLS * 3 // 4
+    assert came == ["hi"] * CALLS
     assert server.good_byes > 0
     assert len(where.peers) < CALLS // 4, "requests share connections all the same"

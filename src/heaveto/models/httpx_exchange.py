@@ -259,12 +259,15 @@ class HttpxExchange:
                 extensions={"trace": trace},
             )
             response = await shard.client.send(built, stream=True)
-        except BaseException:
+        except BaseException as error:
             trace.making_ready.end()
             if shard.streams:
                 await finish(CLOSE_SECONDS, close_left, shard.client, request.url, shard.streams)
             if shard.leave():
                 await finish(CLOSE_SECONDS, shard.aclose)
+            if type(error).__module__ == "h2.exceptions":  # who made the connection was stopped, and it was closed for all
+                trace.was_refused = True
+                raise httpx2.RemoteProtocolError("the connection was closed before the request went out") from error
             raise
         return HttpxAnswer(response, request, lambda: self._give_back(shard))
 
