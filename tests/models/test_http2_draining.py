@@ -1,4 +1,4 @@
-"""Two hundred calls at once over HTTP/2, on a server that says good-bye again and again."""
+"""Two hundred calls at once over HTTP/2, some of them stopped, on a server that says good-bye again and again."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from heaveto.causes import Cancelled
 from heaveto.messages import Transcript, UserMessage
 from heaveto.models import HttpxExchange, RemoteModel, Request
 from heaveto.models.chat import ChatDialect
-from heaveto.scopes import deadline, tasks
+from heaveto.scopes import Scope, deadline, tasks
 from heaveto.testing import no_leaks
 from heaveto.testing.exchange_server import Peer, serving
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
-CALLS = 200
+CALLS, STOPPED_EACH = 200, 4
 STREAM = b'data: {"choices":[{"index":0,"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
 HEADERS = [(":status", "200"), ("content-type", "text/event-stream")]
 
 
 class Draining:
-    """Says good-bye on one connection in every twenty answers, finishes what it had begun, and looks at nothing new."""
+    """Says good-bye with every twentieth answer, finishes what it had begun, and looks at nothing new."""
 
     def __init__(self, chance: random.Random) -> None:
-        self.chance, self.good_byes = chance, 0
+        self.chance, self.answers, self.good_byes = chance, 0, 0
 
     async def __call__(self, peer: Peer) -> None:
         await _Connection(self, peer).serve()
@@ -64,7 +64,8 @@ class _Connection:
             self._h2.send_headers(stream, HEADERS)
             await self._flush()
             await self._pause()
-            if not self._drains and self._server.chance.random() < 0.05:
+            self._server.answers += 1
+            if not self._drains and self._server.answers % 20 == 0:
                 await self._say_good_bye()
             self._h2.send_data(stream, STREAM, end_stream=True)
             await self._flush()
@@ -89,21 +90,23 @@ async def test_no_call_is_lost_and_no_connection_is_left(tls: ssl.SSLContext, se
     chance = random.Random(seed)
     server, exchange, came = Draining(chance), HttpxExchange(http2=True), list[str]()
 
-    async def one(model: RemoteModel) -> None:
+    async def one(model: RemoteModel, is_stopped: bool) -> None:
         await anyio.sleep(chance.random() * 0.7)
-        async with model.stream(Request(transcript=Transcript([UserMessage("hi")]))) as stream:
-            async for _ in stream:
-                pass
-            came.append(stream.reply.message.content)
+        with Scope(chance.random() * 0.1 if is_stopped else 30, Cancelled("enough"), quiet=True):
+            async with model.stream(Request(transcript=Transcript([UserMessage("hi")]))) as stream:
+                async for _ in stream:
+                    pass
+                if not is_stopped:
+                    came.append(stream.reply.message.content)
 
     async with no_leaks(), serving(server, tls) as where:
         model = RemoteModel(ChatDialect("m", provider="p"), base_url=where.url, key="k", exchange=exchange)
         with deadline(60):
             async with tasks() as group:
-                for _ in range(CALLS):
-                    group.start_soon(one, model)
+                for number in range(CALLS):
+                    group.start_soon(one, model, number % STOPPED_EACH == 0)
             await model.aclose()
             await exchange.aclose()
-    assert came == ["hi"] * CALLS
+    assert came == ["hi"] * (CALLS - CALLS // STOPPED_EACH)
     assert server.good_byes > 0
     assert len(where.peers) < CALLS // 4, "requests share connections all the same"
