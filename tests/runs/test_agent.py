@@ -93,7 +93,20 @@ async def test_a_run_has_a_name_of_its_own(store: MemoryStore) -> None:
     assert (await agent.run("x", run_id="mine")).run_id == "mine"
     with pytest.raises(JournalError, match="there is a run mine already"):
         await agent.run("x", run_id="mine")
+    assert isinstance((await read_records(store, "mine"))[-1], RunFinished)  # and is whole
     assert (await agent.run("x")).run_id != (await agent.run("x")).run_id
+
+
+async def test_a_name_that_is_taken_does_no_harm_to_the_run_that_has_it(store: MemoryStore) -> None:
+    """Whoever asks twice for a run of its own name, by a bug or in a race, leaves the one that is driven alone."""
+    agent = agent_of(calls(("look", {})), "42", store=store)
+    async with agent.start("go", run_id="mine") as run:
+        with pytest.raises(JournalError, match="there is a run mine already"):
+            await agent.run("go", run_id="mine")
+        with pytest.raises(RunTaken):
+            await agent.resume("mine")
+        assert (await run.wait()).kind == "answered"
+    assert [type(each) for each in await read_records(store, "mine")][-1] is RunFinished
 
 
 async def test_what_a_run_began_with_is_written_down(store: MemoryStore, tmp_path: Path) -> None:

@@ -47,6 +47,15 @@ class Log:
         await self._store.create(state.run_id, self._owner, self._sealed(records), summarize(state))
         self._publish(records)
 
+    async def is_ours(self) -> bool:
+        """Whether the journal has the run as one that this drive has: a run's first epoch is 1, whoever began it.
+
+        Raises:
+            JournalError: It could not be read.
+        """
+        rows = await self._store.runs()  # if it was written, then just now, so it is among the last touched
+        return any((row.run_id, row.owner) == (self.state.run_id, self._owner) for row in rows)
+
     def add(self, *records: Record) -> None:
         """Take records into the state, without what is secret; `commit` writes them."""
         for record in map(self.secrets.clean, records):

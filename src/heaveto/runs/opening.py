@@ -48,10 +48,12 @@ async def begin(store: Store, started: RunStarted, emit: Emit, *, sandbox: str =
 
 async def _end_unbegun(log: Log, error: BaseException) -> None:
     try:
+        if not await log.is_ours():
+            return  # it was never written, or somebody else's run has that name: nothing is ours to end
         log.add(conclude(log.state, error, 0.0))
         await log.commit()
         await log.release()
-    except AgentError:  # it was never written, which is why we are here
+    except AgentError:  # the store cannot be told, which is why we are here
         pass
 
 
