@@ -86,7 +86,12 @@ def test_a_damaged_record_is_named_and_what_precedes_it_is_shown_and_forked(
     assert "→ run_tests" in shown.out
     assert f"record {last}" in shown.err
     assert heaveto("resume", run_id).status == 2
-    assert heaveto("fork", run_id, "--turn", "2").status == 0
+    fork = heaveto("fork", run_id, "--turn", "2")
+    assert fork.status == 0
+    exported = heaveto("export")
+    assert exported.status == 1
+    assert {json.loads(line)["run_id"] for line in exported.out.splitlines()} == {fork.out.split()[-1]}
+    assert f"heaveto: left out: run {run_id}, record {last}: " in exported.err
 
 
 @pytest.mark.parametrize("age", ["soon", "3", "-1d", "1.5h"])

@@ -12,7 +12,7 @@ import pytest
 
 from heaveto.causes import Cancelled
 from heaveto.errors import APIError, ConfigError, JournalDamaged, JournalError, RunNotFound, RunTaken
-from heaveto.journal import MemoryStore, Summary, this_process
+from heaveto.journal import MemoryStore, RunRow, Summary, this_process
 from heaveto.journal.records import LimitNear, Record, Replied, RunFinished, ToolStarted, encode_record
 from heaveto.journal.seals import decode_entries, seal
 from heaveto.journal.state import fold
@@ -68,6 +68,25 @@ async def test_old_runs_go_but_for_those_that_somebody_needs() -> None:
     assert await prune_runs(store, now) == ["old"]
     assert await prune_runs(store, now, waiting_too=True) == ["waits"]
     assert {row.run_id for row in await store.runs()} == {"driven", "new"}
+
+
+class Touched(MemoryStore):
+    """Between the listing and what follows from it, somebody has one of the runs and lets it go, and deletes another."""
+
+    async def runs(self, limit: int = 50) -> list[RunRow]:
+        rows = await super().runs(limit)
+        await self.release("resumed", await self.take("resumed", this_process()))
+        await self.delete("deleted", await self.take("deleted", this_process()))
+        return rows
+
+
+async def test_what_was_touched_or_deleted_since_it_was_listed_is_not_pruned() -> None:
+    store = Touched()
+    for name in ("old", "resumed", "deleted"):
+        await store.create(name, "", [b"x"], Summary(phase="answered"))
+    assert await prune_runs(store, wall_time()) == ["old"]
+    assert await store.find("") == "resumed"
+    await store.take("resumed", this_process())  # nobody has it
 
 
 async def test_a_list_is_narrowed_down() -> None:
@@ -134,6 +153,14 @@ async def test_what_is_not_whole_is_not_imported(lived: Any) -> None:
     assert await store.runs() == []
     with pytest.raises(JournalError, match="there is a run run already"):
         await import_runs(lived.store, lines)
+
+
+async def test_what_could_not_be_imported_is_not_exported(lived: Any) -> None:
+    run = lived.store._runs["run"]
+    for body in (run.entries[3].body.replace(b"turn 0", b"turn \xb5"), b"{}"):
+        run.entries[3] = msgspec.structs.replace(run.entries[3], body=body)
+        with pytest.raises(JournalDamaged, match="run run, record 4: "):
+            await lines_of(lived.store, "run")
 
 
 # --- forking --------------------------------------------------------------------------------------------------------

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import anyio
@@ -9,7 +11,7 @@ import pytest
 
 from heaveto.causes import Cancelled, Stop
 from heaveto.errors import ConfigError, MaxTurns, OutcomeUnknown, RunTaken, WrongAnswer
-from heaveto.journal import MemoryStore
+from heaveto.journal import Entry, MemoryStore, Store
 from heaveto.messages import AssistantMessage, Image, Limits
 from heaveto.runs import Agent, Result, approve_call, read_state
 from heaveto.testing.clocks import FakeClock
@@ -80,6 +82,45 @@ async def test_one_that_is_driven_is_not_begun_again(store: MemoryStore) -> None
         with pytest.raises(RunTaken):
             await agent_of(store=store).run_once("go", run_id="sum")
         assert (await run.wait()).text == "42"
+
+
+class Overtaken(MemoryStore):
+    """Once a run was looked at, and before anything else, somebody else works on it."""
+
+    def __init__(self, work: Callable[[Store], Awaitable[Any]]) -> None:
+        super().__init__()
+        self.work: Callable[[Store], Awaitable[Any]] | None = work
+
+    async def read(self, run_id: str, after: int = 0) -> list[Entry]:
+        work, self.work = self.work, None
+        try:
+            return await super().read(run_id, after)
+        finally:
+            if work is not None:
+                await work(self)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("began", [False, True])
+async def test_whoever_is_overtaken_by_the_answer_is_told_it(began: bool) -> None:
+    async def work(store: Store) -> None:
+        await agent_of("42", store=store).run_once("go", run_id="sum")
+
+    store = Overtaken(work)
+    if began:
+        store.work = None
+        with pytest.raises(MaxTurns):
+            await agent_of(calls(("look", {})), store=store, limits=Limits(turns=1)).run("go", run_id="sum")
+        store.work = lambda store: agent_of("42", store=store).resume("sum", limits=Limits(turns=2))
+    assert (await agent_of(store=store).run_once("go", run_id="sum")).text == "42"
+
+
+@pytest.mark.anyio
+async def test_whoever_is_overtaken_by_one_that_drives_it_hears_that() -> None:
+    async with AsyncExitStack() as stack:
+        store = Overtaken(lambda store: stack.enter_async_context(agent_of("42", store=store).start("go", run_id="sum")))
+        with pytest.raises(RunTaken):
+            await agent_of(store=store).run_once("go", run_id="sum")
 
 
 @pytest.mark.anyio

@@ -103,20 +103,24 @@ def replay_command(run_id: str) -> None:
 @click.argument("run_id", metavar="[RUN]", default="", required=False)
 def verify_command(run_id: str) -> None:
     """Look for damaged or missing records, in one run or in all. Exit status 1 when there are any."""
-    from ..errors import JournalError
+    from ..errors import JournalBusy, JournalError, JournalUnreachable, RunNotFound
     from ..runs import verify_run
     from .texts import counted
 
     async def verify(store: Any) -> tuple[int, int, list[str]]:
         only = await store.find(run_id) if run_id else None
         rows = [row for row in await store.runs(EVERY_RUN) if only in (None, row.run_id)]
-        count, problems = 0, list[str]()
+        deleted, count, problems = 0, 0, list[str]()
         for row in rows:
             try:
                 count += await verify_run(store, row)
+            except RunNotFound:  # it was deleted since it was listed
+                deleted += 1
+            except (JournalBusy, JournalUnreachable):  # the journal as a whole, which says nothing of the run
+                raise
             except JournalError as error:
                 problems.append(str(error))
-        return len(rows), count, problems
+        return len(rows) - deleted, count, problems
 
     runs, records, problems = reading(verify)
     for problem in problems:

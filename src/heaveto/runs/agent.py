@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, cast
 import anyio
 
 from ..causes import Cancelled, Stop
-from ..errors import ConfigError, RunNotFound, WrongAnswer
+from ..errors import ConfigError, JournalError, WrongAnswer
 from ..journal import Store, open_store
 from ..journal.records import RunStarted
 from ..journal.state import RunState
@@ -33,7 +33,8 @@ from ..scopes import Slots, current_cause, finish, tasks
 from ..tools import AnswerForm, FinalAnswer, Output, Sandbox, Tool, build_answer_form
 from .checks import check_answer_form, settled_sampling
 from .listening import listen
-from .opening import begin, read_state, take_up
+from .once import came_as_far, found_run, is_answered
+from .opening import begin, take_up
 from .permissions import Permissions
 from .prompts import message_of
 from .run import Run, carrying, cause_of
@@ -198,15 +199,21 @@ class Agent(Generic[T]):
         task = self._said(prompt, "the task")
         _check_run_id(run_id)
         async with self._stores.opened() as store:
-            try:
-                state = await read_state(store, run_id)
-            except RunNotFound:
-                return await self.run(prompt, run_id=run_id)
-        if (state.started.task, state.started.parts) != (task.content, task.parts):
-            raise ConfigError(f"run {run_id} has another task", "ask for the same as before, or give another name")
-        if state.finished is None or state.finished.outcome != "answered":
-            return await self.resume(run_id)
-        return self._answer_of(state)
+            found = await found_run(store, run_id, task)
+            while True:
+                if found is not None and is_answered(found):
+                    return self._answer_of(found)
+                opening = self.start(prompt, run_id=run_id) if found is None else self.reopen(run_id)
+                async with AsyncExitStack() as stack:
+                    try:
+                        run = await stack.enter_async_context(opening)
+                    except (JournalError, ConfigError):
+                        before, found = found, await found_run(store, run_id, task)
+                        if came_as_far(before, found):
+                            raise
+                        continue  # somebody else began it or has its answer, since it was looked at
+                    outcome = await run.wait()
+                return _result(outcome)
 
     def run_sync(self, prompt: Prompt, *, run_id: str | None = None) -> Result[T]:
         """Run to the answer, for scripts: it owns the loop and the signals, and closes the model's connections.

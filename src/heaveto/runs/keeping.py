@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from ..errors import ConfigError, JournalDamaged, JournalError, RunTaken
+from ..errors import ConfigError, JournalDamaged, JournalError, RunNotFound, RunTaken
 from ..journal import RunRow, Store
 from ..journal.records import (
     CallSpent,
@@ -31,7 +31,7 @@ from ..journal.store import Entry
 from ..loop.log import summarize
 from ..messages import Usage
 from ..scopes import finish
-from .hold import RELEASE_SECONDS, take
+from .hold import RELEASE_SECONDS, Hold, take
 
 __all__ = ["delete_run", "export_runs", "fork_run", "import_runs", "prune_runs", "select_rows", "verify_run"]
 
@@ -88,13 +88,16 @@ async def delete_run(store: Store, run_id: str) -> str:
         RunNotFound, RunTaken: Nothing was deleted.
     """
     run_id = await store.find(run_id)
-    hold = await take(store, run_id)
+    await _forget(store, await take(store, run_id))
+    return run_id
+
+
+async def _forget(store: Store, hold: Hold) -> None:
     try:
-        await store.delete(run_id, hold.epoch)
+        await store.delete(hold.run_id, hold.epoch)
     except BaseException:
         await finish(RELEASE_SECONDS, hold.release)
         raise
-    return run_id
 
 
 async def prune_runs(store: Store, until: float, *, waiting_too: bool = False) -> list[str]:
@@ -103,15 +106,21 @@ async def prune_runs(store: Store, until: float, *, waiting_too: bool = False) -
     Args:
         until: In seconds since 1970.
     """
-    pruned = []
-    for row in select_rows(await store.runs(EVERY_RUN), until=until):
-        if row.summary.phase == "waiting" and not waiting_too:
-            continue
-        try:
-            pruned.append(await delete_run(store, row.run_id))
-        except RunTaken:
-            continue
-    return pruned
+    rows = select_rows(await store.runs(EVERY_RUN), until=until)
+    return [row.run_id for row in rows if (waiting_too or row.summary.phase != "waiting") and await _prune(store, row)]
+
+
+async def _prune(store: Store, row: RunRow) -> bool:
+    """Whether the run is forgotten: not when somebody has it, had it since it was listed, or deleted it first."""
+    try:
+        hold = await take(store, row.run_id)
+    except (RunTaken, RunNotFound):
+        return False
+    if hold.epoch != row.epoch + 1:
+        await finish(RELEASE_SECONDS, hold.release)
+        return False
+    await _forget(store, hold)
+    return True
 
 
 async def verify_run(store: Store, row: RunRow) -> int:
@@ -136,9 +145,13 @@ async def export_runs(store: Store, run_ids: Sequence[str]) -> AsyncIterator[str
 
     Raises:
         RunNotFound: There is no such run.
+        JournalNewer, JournalDamaged: A run could not be imported anywhere, with the first record that is wrong; no line of
+            it comes.
     """
     for run_id in run_ids:
-        for entry in await store.read(run_id):
+        entries = await store.read(run_id)
+        fold(decode_entries(run_id, entries))
+        for entry in entries:
             body, sealed = unseal(entry.body)
             yield msgspec.json.encode(_Line(run_id, entry.seq, entry.at, msgspec.Raw(body), sealed.decode())).decode()
 
