@@ -552,6 +552,13 @@ async def test_a_cut_file(path: Path, part: float) -> None:
 
 
 @pytest.mark.anyio
+async def test_damaged_tables_of_which_python_cannot_say_what_sqlite_says(path: Path) -> None:
+    await fill(path, 1)
+    path.write_bytes(path.read_bytes().replace(b"CREATE TABLE run", b"CREATE TABLE \x80un"))
+    await refused_by_all(path, JournalDamaged)
+
+
+@pytest.mark.anyio
 async def test_a_file_with_a_hole(path: Path) -> None:
     """What is not hit can still be read."""
     await fill(path, 100, "hit")

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from heaveto.causes import Cancelled, Stop
+from heaveto.causes import Cancelled, Shutdown, Stop
 from heaveto.errors import ConfigError, MaxTurns, OutcomeUnknown, RunTaken, WrongAnswer
 from heaveto.journal import Entry, MemoryStore, Store
 from heaveto.messages import AssistantMessage, Image, Limits
@@ -215,3 +215,33 @@ async def test_a_stop_of_the_outer_run_is_the_inner_one_s_cause() -> None:
     finished = (await read_state(nested.store, inner)).finished
     assert finished is not None
     assert "lunch" in finished.why
+
+
+@pytest.mark.anyio
+async def test_an_inner_run_that_ends_within_the_outer_one_s_grace_is_gone_on_with() -> None:
+    """It begins no model call during the grace, so it ends with the shutdown. That is no error of the tool's."""
+    nested = Nested(calls(("look", {})), "because")
+    async with nested.outer().start("go", run_id="outer") as run:
+        await anyio.sleep(0.5)
+        run.cancel(Shutdown("SIGTERM"))
+        outcome = await run.wait()
+    assert (outcome.kind, [call.name for call in outcome.report.pending]) == ("shutdown", ["research"])
+    await _resumed(nested)
+    assert nested.asked == 2, "what the inner run had is not asked for again"
+
+
+@pytest.mark.anyio
+async def test_a_stop_that_a_tool_makes_up_during_a_grace_is_its_own() -> None:
+    @tool(effect="idempotent")
+    async def moody() -> str:
+        """Give up."""
+        await anyio.sleep(1)
+        raise Shutdown("a strike")
+
+    agent: Agent[Any] = Agent(model=scripted(calls(("moody", {}))), tools=[moody], store=MemoryStore())
+    async with agent.start("go") as run:
+        await anyio.sleep(0.5)
+        run.cancel(Shutdown("SIGTERM"))
+        outcome = await run.wait()
+    assert (outcome.kind, outcome.report.pending) == ("shutdown", ())
+    assert "Shutdown: shutting down: a strike" in outcome.report.messages[2].content  # type: ignore[operator]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import select
 import signal
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 
 from heaveto.causes import Interrupted, Shutdown, Stop
 from heaveto.journal import MemoryStore
-from heaveto.runs import Agent
+from heaveto.runs import Agent, main
 from heaveto.runs.signals import SIGNALS, Signals, cause_of
 from heaveto.testing import scripted
 
@@ -128,6 +129,25 @@ def test_a_program_is_stopped_while_a_sync_tool_holds_its_thread(
     assert says in output
     assert process.returncode == (status if how == "main" else 0)
     assert time.monotonic() - began < 20  # and not the sixty seconds of the tool
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_second_signal_does_not_cut_the_last_line(monkeypatch: pytest.MonkeyPatch, backend: str) -> None:
+    class Slow(io.StringIO):
+        def write(self, text: str) -> int:
+            if not self.getvalue():
+                signal.raise_signal(signal.SIGINT)
+            return super().write(text)
+
+    async def work() -> None:
+        signal.raise_signal(signal.SIGTERM)
+        await anyio.sleep_forever()
+
+    monkeypatch.setattr(sys, "stderr", last := Slow())
+    with pytest.raises(SystemExit) as left:
+        main(work, backend=backend)
+    assert left.value.code == 143
+    assert last.getvalue().startswith("shutting down: SIGTERM")
 
 
 FINISHING = """

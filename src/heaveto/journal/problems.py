@@ -28,6 +28,8 @@ def explained(error: Exception, path: Path) -> Exception:
     """The error that a caller gets for one that came up with this file; its cause is the original."""
     if isinstance(error, sqlite3.Error):
         problem = _of_sqlite(error, path)
+    elif isinstance(error, UnicodeDecodeError):  # Python's, of what SQLite says of damaged text
+        problem = JournalDamaged(str(path), _DAMAGE[sqlite3.SQLITE_CORRUPT])
     elif isinstance(error, UnicodeEncodeError):
         problem = JournalError(f"a run's id must be text that can be written as UTF-8, not {error.object!a}")
     elif isinstance(error, OSError):

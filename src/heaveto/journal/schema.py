@@ -117,7 +117,7 @@ def compact(path: Path, busy_seconds: float) -> int:
         with closing(connect(path, busy_seconds)) as connection:
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, UnicodeError, sqlite3.Error) as error:
         raise explained(error, path) from error
     return before - sum(file.stat().st_size for file in files if file.exists())
 

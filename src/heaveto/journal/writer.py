@@ -66,7 +66,10 @@ class SqliteFile:
     def undo(self, connection: sqlite3.Connection, error: Exception) -> bool:
         if isinstance(error, sqlite3.Error):
             return False
-        connection.rollback()
+        try:
+            connection.rollback()
+        except sqlite3.Error:  # closing it takes back what it wrote
+            return False
         return True
 
     def remedy(self, error: Exception) -> Remedy:

@@ -32,7 +32,7 @@ from .rungs import has_lapsed
 from .toolbox import Toolbox, finished_by_error, waits_within
 from .usual_time import UsualTimes
 
-__all__ = ["Answering", "call_for", "in_batches", "not_run", "raise_pending_stop", "time_limit"]
+__all__ = ["Answering", "call_for", "in_batches", "not_run", "raise_pending_stop", "stop_passed_on", "time_limit"]
 
 LOST = "its secret values are not kept"
 EDITED = "a person changed the arguments to {} and allowed that\n"
@@ -104,7 +104,7 @@ class Answering:
             self._log.add(ToolFinished(call_id=asked.id, name=asked.name, ending="not_run", content=f"not run: {error}"))
             return None
         except Exception as error:  # boundary: a tool's bug must not end the run
-            if isinstance(error, Stop) and current_cause() is not None:
+            if stop_passed_on(error) is not None:
                 raise
             self._log.add(self._failed(entry.call, "read", error, 0.0))
             return None
@@ -221,7 +221,7 @@ class Answering:
         return f"{text}\n(cut: {READ_RESULT} has all of its {len(whole)} characters, with call_id {asked.id})"
 
     def _raised(self, ready: Ready, error: Exception, seconds: float) -> ToolFinished:
-        if isinstance(error, Stop) and (cause := current_cause()) is not None:
+        if (cause := stop_passed_on(error)) is not None:
             return _stopped(ready, cause, seconds)  # the tool looked before the loop told it; the next await tells the loop
         return self._failed(ready.asked, ready.tool.effect, error, seconds)
 
@@ -301,6 +301,20 @@ def raise_pending_stop() -> None:
     """
     if (cause := pending_cause()) is not None:
         raise copy.copy(cause)
+
+
+def stop_passed_on(error: Exception) -> Stop | None:
+    """The stop under way that a tool's error tells of; None where the tool made one up, or means a limit of its own.
+
+    During a grace the tool goes on, but a run or a model call of its own begins nothing new and ends with the same cause.
+    """
+    if not isinstance(error, Stop):
+        return None
+    if (cause := current_cause()) is not None:
+        return cause
+    held_off = pending_cause()
+    same = held_off is not None and (type(error), error.args) == (type(held_off), held_off.args)
+    return held_off if same else None
 
 
 def _succeeded(asked: ToolCall, content: str, seconds: float) -> ToolFinished:

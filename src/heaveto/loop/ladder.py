@@ -14,12 +14,12 @@ from typing import TypeVar
 
 import anyio
 
-from ..causes import Stop, ToolTimeout, text_of
+from ..causes import ToolTimeout, text_of
 from ..errors import OutcomeUnknown
 from ..journal.state import CallEntry
-from ..scopes import current_cause, deadline, wall_time
+from ..scopes import deadline, wall_time
 from ..tools import Check, Tool, recovery_of, running
-from .answering import call_for, raise_pending_stop
+from .answering import call_for, raise_pending_stop, stop_passed_on
 from .log import Log
 from .rungs import Decision, Known, Look, known_of, next_move, resolved
 from .toolbox import Doubt, Toolbox
@@ -145,7 +145,7 @@ async def _within_limit(
         with nullcontext() if seconds is None else deadline(seconds, ToolTimeout(seconds)):
             return await fn()
     except Exception as error:  # boundary: a look that went wrong is no answer
-        if isinstance(error, Stop) and current_cause() is not None:
+        if stop_passed_on(error) is not None:
             raise
         case.seen = f"the {what} went wrong: {text_of(error)}"
     return None

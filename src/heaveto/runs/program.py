@@ -39,11 +39,11 @@ def main(fn: Callable[[*Args], Awaitable[T]], *args: *Args, backend: str = "asyn
             return await fn(*args)
         raise AssertionError("a scope that is not quiet raises")
 
-    try:
-        with Signals() as signals:
+    with Signals() as signals:  # to the last line, so that a second Ctrl-C does not cut it
+        try:
             return anyio.run(whole, signals, backend=backend, backend_options=options)
-    except Stop as stop:
-        if kind_of(stop) not in ("interrupted", "shutdown"):
-            raise
-        print(why(stop), file=sys.stderr)  # noqa: T201 - this is the end of somebody's program
-        raise SystemExit(exit_status_of(stop)) from stop
+        except Stop as stop:
+            if kind_of(stop) not in ("interrupted", "shutdown"):
+                raise
+            print(why(stop), file=sys.stderr)  # noqa: T201 - this is the end of somebody's program
+            raise SystemExit(exit_status_of(stop)) from stop
