@@ -515,6 +515,33 @@ async def refused_by_all(path: Path, kind: type[JournalError]) -> JournalError:
 
 
 @pytest.mark.anyio
+async def test_a_driver_that_looks_for_stops_keeps_its_run_where_nobody_can_look_at_it(path: Path) -> None:
+    """Of another container, say: a tool may take longer than a lease without a record."""
+
+    def grow_older(seconds: float) -> float:
+        with closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE run SET updated = updated - ?", (seconds,))
+            return float(connection.execute("SELECT updated FROM run").fetchone()[0])
+
+    store = SqliteStore(path, lease_seconds=60)
+    await store.create("run", "far/boot/1/4711/99/aa", [b"x"], Summary())
+    before = grow_older(10)
+    assert await store.asked_to_stop("run", 1) is None
+    assert [row.updated for row in await store.runs()] == [before], "no sign of life is due"
+    for _ in range(3):
+        grow_older(45)
+        with pytest.raises(RunTaken):
+            await store.take("run", this_process())
+        assert await store.asked_to_stop("run", 1) is None
+    grow_older(61)
+    assert await store.take("run", this_process()) == 2
+    before = grow_older(61)
+    assert await store.asked_to_stop("run", 1) is None
+    assert [row.updated for row in await store.runs()] == [before], "whoever was overtaken gives none"
+    await store.aclose()
+
+
+@pytest.mark.anyio
 async def test_a_newer_format(path: Path) -> None:
     await fill(path)
     with closing(sqlite3.connect(path)) as connection:

@@ -38,7 +38,8 @@ class SqliteStore:
     Args:
         path: The file; its folder is made where there is none.
         save_seconds: The longest that a write may take; beyond it `SaveTimeout` is raised, and it may yet be written.
-        lease_seconds: How long a run counts as driven after its last record where its owner cannot be looked at.
+        lease_seconds: How long a run counts as driven after its driver's last sign of life, where that process cannot be
+            looked at.
         open_file: Makes the connections, of an address and the seconds to wait while another process writes; for another
             build of SQLite than Python's own.
     """
@@ -86,7 +87,14 @@ class SqliteStore:
         return await self._write(partial(statements.ask_stop, run_id=run_id, cause=cause))
 
     async def asked_to_stop(self, run_id: str, epoch: int) -> bytes | None:
-        return await self._look(partial(statements.asked_to_stop, run_id=run_id, epoch=epoch))
+        """That a driver looks is a sign of life, which it writes down when a third of its lease is gone."""
+        quiet_seconds = self._lease_seconds / 3
+        cause, beat_is_due = await self._look(
+            partial(statements.asked_to_stop, run_id=run_id, epoch=epoch, quiet_seconds=quiet_seconds)
+        )
+        if beat_is_due:
+            await self._write(partial(statements.beat, run_id=run_id, epoch=epoch))
+        return cause
 
     async def delete(self, run_id: str, epoch: int) -> None:
         await self._write(partial(statements.delete, run_id=run_id, epoch=epoch))

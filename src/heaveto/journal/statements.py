@@ -16,6 +16,7 @@ __all__ = [
     "append",
     "ask_stop",
     "asked_to_stop",
+    "beat",
     "create",
     "delete",
     "find",
@@ -89,9 +90,21 @@ def ask_stop(connection: sqlite3.Connection, run_id: str, cause: bytes) -> int:
     return int(epoch)
 
 
-def asked_to_stop(connection: sqlite3.Connection, run_id: str, epoch: int) -> bytes | None:
-    row = connection.execute("SELECT stop FROM run WHERE run_id = ? AND stop_epoch = ?", (run_id, epoch)).fetchone()
-    return None if row is None else bytes(row[0])
+def asked_to_stop(
+    connection: sqlite3.Connection, run_id: str, epoch: int, quiet_seconds: float
+) -> tuple[bytes | None, bool]:
+    """The cause; and whether this driver's run has been quiet for so long that a sign of life is due."""
+    row = connection.execute(
+        "SELECT updated, stop, stop_epoch FROM run WHERE run_id = ? AND epoch = ?", (run_id, epoch)
+    ).fetchone()
+    if row is None:
+        return None, False
+    updated, stop, stop_epoch = row
+    return (bytes(stop) if stop_epoch == epoch else None), wall_time() - updated > quiet_seconds
+
+
+def beat(connection: sqlite3.Connection, run_id: str, epoch: int) -> None:
+    connection.execute("UPDATE run SET updated = ? WHERE run_id = ? AND epoch = ?", (wall_time(), run_id, epoch))
 
 
 def delete(connection: sqlite3.Connection, run_id: str, epoch: int) -> None:
