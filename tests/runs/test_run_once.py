@@ -9,9 +9,10 @@ from typing import Any
 import anyio
 import pytest
 
+from heaveto import why
 from heaveto.causes import Cancelled, Shutdown, Stop
 from heaveto.errors import ConfigError, MaxTurns, OutcomeUnknown, RunTaken, WrongAnswer
-from heaveto.journal import Entry, MemoryStore, Store
+from heaveto.journal import Entry, MemoryStore, Store, this_process
 from heaveto.messages import AssistantMessage, Image, Limits
 from heaveto.runs import Agent, Result, approve_call, read_state
 from heaveto.testing.clocks import FakeClock
@@ -194,14 +195,32 @@ async def _resumed(nested: Nested) -> None:
 @pytest.mark.anyio
 async def test_the_outer_run_waits_while_a_person_has_to_decide_within() -> None:
     nested = Nested(calls(("pay", {"what": "rent"})), "it is paid")
-    with pytest.raises(OutcomeUnknown, match=r"pay \(call_\d+\) needs an approval"):
+    with pytest.raises(OutcomeUnknown, match=r"pay \(call_\d+\) needs an approval") as waits:
         await nested.outer().run("go", run_id="outer")
     (inner,) = nested.inner_runs
+    assert why(waits.value).endswith(f"needs an approval: see to run {inner} first, then resume this one")
     (entry,) = (await read_state(nested.store, inner)).asked()
     await approve_call(nested.store, inner, entry.call.id, "approved", who="ada")
     result = await nested.outer(first=False).resume("outer")
     assert result.text == "so it is"
     assert (await read_state(nested.store, inner)).answer == "it is paid"
+
+
+@pytest.mark.anyio
+async def test_the_outer_run_waits_while_somebody_else_drives_the_inner_one() -> None:
+    """A process that has died, say, and whose lease on the inner run is over a little later than that on the outer one."""
+    nested = Nested(calls(("look", {})), "because")
+    async with nested.outer().start("go", run_id="outer") as run:
+        await anyio.sleep(0.5)
+        run.cancel(Cancelled("a first time"))
+        await run.wait()
+    (inner,) = nested.inner_runs
+    await nested.store.take(inner, this_process())
+    for _ in range(4):
+        with pytest.raises(OutcomeUnknown, match=f"research .*: outcome unknown: run {inner} is being driven by process"):
+            await nested.outer(first=False).resume("outer")
+    await nested.store.release(inner, 2)
+    await _resumed(nested)
 
 
 @pytest.mark.anyio

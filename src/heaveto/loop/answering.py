@@ -29,7 +29,7 @@ from .events import ToolProgress, ToolRunning
 from .log import Log
 from .outcome import describe
 from .rungs import has_lapsed
-from .toolbox import Toolbox, finished_by_error, waits_within
+from .toolbox import Toolbox, finished_by_error, waiting_within, waits_within
 from .usual_time import UsualTimes
 
 __all__ = ["Answering", "call_for", "in_batches", "not_run", "raise_pending_stop", "stop_passed_on", "time_limit"]
@@ -229,7 +229,9 @@ class Answering:
         if isinstance(error, ToolFatal):
             self._fatal.append(error)
         if run_id := waits_within(error):
-            self._waiting.append(OutcomeUnknown(asked.name, asked.id, f"run {run_id} waits: {error}"))
+            unknown = OutcomeUnknown(asked.name, asked.id, waiting_within(run_id, error))
+            unknown.advice = f"see to run {run_id} first, then resume this one"
+            self._waiting.append(unknown)
         return finished_by_error(asked, effect, error, seconds)
 
     def _raise_fatal(self) -> None:

@@ -14,8 +14,10 @@ from ..causes import DeadlinePassed, text_of, to_data
 from ..errors import (
     ConfigError,
     Denied,
+    Fenced,
     NotEnoughTime,
     OutcomeUnknown,
+    RunTaken,
     ToolCrashed,
     ToolError,
     ToolFatal,
@@ -32,7 +34,18 @@ from ..tools.schema import example_of
 from .outcome import Report
 from .secrets import has_secrets
 
-__all__ = ["Approve", "Doubt", "Permit", "Resolve", "Rules", "Toolbox", "by_name", "finished_by_error", "waits_within"]
+__all__ = [
+    "Approve",
+    "Doubt",
+    "Permit",
+    "Resolve",
+    "Rules",
+    "Toolbox",
+    "by_name",
+    "finished_by_error",
+    "waiting_within",
+    "waits_within",
+]
 
 Approve = Callable[[ToolCall], Awaitable[bool | str]]
 Permit = Callable[[Tool, ToolCall], bool | str | None]
@@ -166,9 +179,16 @@ def finished_by_error(call: ToolCall, effect: Effect, error: Exception, seconds:
 
 
 def waits_within(error: Exception) -> str:
-    """The run that a tool drove, when the tool could not end because that one waits for a person; empty when not so."""
-    report = error.report if isinstance(error, Waiting) else None
+    """The run that a tool drove, when the tool could not end because that one waits for a person, or because somebody else
+    drives it (a process that has died, perhaps, and whose lease is not over); empty when not so.
+    """
+    report = error.report if isinstance(error, Waiting | RunTaken | Fenced) else None
     return report.run_id if isinstance(report, Report) else ""
+
+
+def waiting_within(run_id: str, error: Exception) -> str:
+    """Why the outcome of a call that drives a run is not known yet."""
+    return f"run {run_id} waits: {error}" if isinstance(error, Waiting) else str(error)
 
 
 def _ending_of(call: ToolCall, effect: Effect, error: Exception) -> tuple[Ending, str]:
@@ -183,8 +203,8 @@ def _ending_of(call: ToolCall, effect: Effect, error: Exception) -> tuple[Ending
             return "fatal", f"not run: {error}"
         case NotEnoughTime():
             return "tool_error", f"{call.name}: {error}"
-        case Waiting() if run_id := waits_within(error):
-            return "unknown", f"outcome unknown: run {run_id} waits: {error}"
+        case Waiting() | RunTaken() | Fenced() if run_id := waits_within(error):
+            return "unknown", f"outcome unknown: {waiting_within(run_id, error)}"
         case OutcomeUnknown():
             return "unknown", f"outcome unknown: {error.why or error}; check before doing it again"
         case DeadlinePassed() if effect == "write":

@@ -207,9 +207,11 @@ class Agent(Generic[T]):
                 async with AsyncExitStack() as stack:
                     try:
                         run = await stack.enter_async_context(opening)
-                    except (JournalError, ConfigError):
+                    except (JournalError, ConfigError) as error:
                         before, found = found, await found_run(store, run_id, task)
                         if came_as_far(before, found):
+                            if found is not None:
+                                error.report = Report.of(found, resumable=True)
                             raise
                         continue  # somebody else began it or has its answer, since it was looked at
                     outcome = await run.wait()
