@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import threading
 import time
 from functools import partial
@@ -114,6 +115,20 @@ def test_list_is_bounded(call: Call) -> None:
     lines = list_files(call).splitlines()
     assert len(lines) == 501
     assert lines[499:] == ["0499", "... 3 more; list a folder of it"]
+
+
+def test_no_folder_is_too_deep(call: Call) -> None:
+    """One that a test has made by mistake, say; the other files are found all the same, and so is the nearest name."""
+    deep = "/".join("d" * 1500)
+    put(call, {"a.py": "x = 1\n"})
+    try:
+        write_file(call, f"{deep}/b.py", "x = 2\n")
+        assert list_files(call).split() == ["a.py", f"{deep}/b.py"]
+        assert len(search_files(call, "x =").splitlines()) == 2
+        with pytest.raises(NotThere, match="did you mean"):
+            read_file(call, "b/a.py")
+    finally:
+        subprocess.run(["rm", "-rf", str(call.folder / "d")], check=True)  # pytest cannot: that recurses
 
 
 def test_list_of_odd_places(call: Call) -> None:

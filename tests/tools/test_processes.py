@@ -434,3 +434,18 @@ async def test_a_command_that_kills_its_launcher_leaves_nobody(tmp_path: Path) -
         await run_process(["sh", "-c", script], folder=tmp_path)
     assert len(pids_in(tmp_path)) == 7
     assert living(tmp_path) == []
+
+
+@pytest.mark.parametrize("whom", ["$PPID", "$GUARD", "$PPID $GUARD"])
+@pytest.mark.parametrize("end", ["exit 3", "kill -STOP $GUARD; wait"])
+async def test_a_command_that_stops_what_stands_over_it_leaves_nobody(tmp_path: Path, whom: str, end: str) -> None:
+    """It is neither waited for without end, nor are its daemons left behind."""
+    stop = f"GUARD=$(cut -d ' ' -f 4 /proc/$PPID/stat)\nkill -STOP {whom}\n{end}\n"
+    script = TREE.replace("echo ready\nwait\n", stop)
+    try:
+        result = await run_process(["sh", "-c", script], folder=tmp_path, seconds=1, term_seconds=0.1)
+        assert (end, result.exit_code) == ("exit 3", 3)
+    except ToolTimeout:
+        assert end != "exit 3" or whom == "$PPID $GUARD"  # nobody is left to see that it ended: its limit does
+    assert len(pids_in(tmp_path)) == 7
+    assert living(tmp_path) == []

@@ -37,6 +37,14 @@ class _Rules(NamedTuple):
     spec: GitIgnoreSpec
 
 
+class _Folder(NamedTuple):
+    """A folder that is being walked: what of it is still to come, and the rules that hold in it."""
+
+    path: Parts
+    rest: Iterator[Entry]
+    rules: list[_Rules]
+
+
 def walk_files(workspace: Workspace, start: Parts = ()) -> Iterator[Parts]:
     """The files below a folder. What was asked for by name is shown even if it is ignored itself.
 
@@ -70,25 +78,35 @@ def pointing_to_files(workspace: Workspace, path: str, hides: Hides = hide_nothi
         raise NotThere(f"{error}; {hint}") from error
 
 
-def _walk(workspace: Workspace, folder: Parts, entries: Sequence[Entry], rules: list[_Rules]) -> Iterator[Parts]:
-    check_stop()
-    if any(entry.name == ".gitignore" for entry in entries):
-        rules = [*rules, *_read_rules(workspace, folder)]
-    for name, kind in entries:
-        path = (*folder, name)
+def _walk(workspace: Workspace, start: Parts, entries: Sequence[Entry], rules: list[_Rules]) -> Iterator[Parts]:
+    folders = [_entered(workspace, start, entries, rules)]  # down to the innermost; no depth is too deep for a list
+    while folders:
+        if (entry := next(folders[-1].rest, None)) is None:
+            folders.pop()
+            continue
+        (name, kind), rules = entry, folders[-1].rules
+        path = (*folders[-1].path, name)
         if kind == "folder" and name not in _LEFT_OUT and not _is_ignored(rules, path, is_folder=True):
-            yield from _walk_folder(workspace, path, rules)
+            if (inner := _scan(workspace, path)) is not None:
+                folders.append(_entered(workspace, path, inner, rules))
         elif not name.startswith(TEMP_PREFIX) and not _is_ignored(rules, path) and _is_file(workspace, path, kind):
             yield path
 
 
-def _walk_folder(workspace: Workspace, folder: Parts, rules: list[_Rules]) -> Iterator[Parts]:
+def _entered(workspace: Workspace, path: Parts, entries: Sequence[Entry], rules: list[_Rules]) -> _Folder:
+    check_stop()
+    if any(entry.name == ".gitignore" for entry in entries):
+        rules = [*rules, *_read_rules(workspace, path)]
+    return _Folder(path, iter(entries), rules)
+
+
+def _scan(workspace: Workspace, folder: Parts) -> Sequence[Entry] | None:
+    """What is in a folder; None when it is an environment or a cache, gone meanwhile, or not ours to read."""
     try:
         entries = workspace.scan(folder)
     except ToolError:
-        return  # gone meanwhile, or not ours to read
-    if not any(entry.name in _MARKERS for entry in entries):
-        yield from _walk(workspace, folder, entries, rules)
+        return None
+    return None if any(entry.name in _MARKERS for entry in entries) else entries
 
 
 def _is_file(workspace: Workspace, path: Parts, kind: str) -> bool:

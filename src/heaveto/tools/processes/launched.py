@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -110,6 +111,7 @@ class Launched:
 
     def order(self, order: bytes) -> None:
         """Have the launcher end all that the command started: `b"T"` by TERM, `b"K"` by KILL."""
+        self._go_on()
         try:
             os.write(self._control, order)
         except BrokenPipeError:  # the launcher is gone, which the status pipe is about to say
@@ -143,12 +145,17 @@ class Launched:
         os.close(self._status_pipe)
         if not self.ended:
             self._launcher.kill()
+        self._go_on()
         for pipe in (self._launcher.stdout, self._launcher.stderr):
             if pipe is not None:
                 pipe.close()
         if self._master >= 0:
             os.close(self._master)
         self._launcher.wait()  # it is past its last instruction, or killed
+
+    def _go_on(self) -> None:
+        """A command may have stopped what stands over it: stopped, that would end nothing, and never end itself."""
+        self._launcher.send_signal(signal.SIGCONT)
 
     def _why_not(self, number: int, folder_is_bad: bool = False) -> str:
         text = os.strerror(number).lower()

@@ -182,7 +182,8 @@ def stand_guard(descriptors: tuple[int, ...]) -> None:
     for descriptor in (0, 1, 2, *descriptors):  # their ends must be seen when the launcher has closed them
         os.dup2(nothing, descriptor)
     os.chdir("/")
-    os.waitpid(launcher, 0)
+    while os.WIFSTOPPED(os.waitpid(launcher, os.WUNTRACED)[1]):  # by its command: stopped, it would end nothing
+        send(launcher, signal.SIGCONT)
     left = Command(launcher)
     left.reap()
     if not left.childless:
