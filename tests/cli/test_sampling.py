@@ -47,6 +47,16 @@ def test_what_is_none_is_refused_before_there_is_a_run(heaveto: Any, project: Pa
     assert heaveto("runs").out.startswith("no runs yet")
 
 
+@pytest.mark.parametrize("setting", ["temperature=0.2", "seed=7", "tool_choice=auto"])
+def test_the_offline_engine_says_in_its_own_words_that_it_has_none(heaveto: Any, project: Path, setting: str) -> None:
+    finished = heaveto("run", "-m", "offline", "-C", str(project), "--sampling", setting, "fix it")
+    assert finished.status == 2
+    name = setting.partition("=")[0]
+    assert f'the offline engine has no setting "{name}"' in finished.err
+    assert "choose a model with -m PROVIDER:NAME" in finished.err
+    assert heaveto("runs").out.startswith("no runs yet")
+
+
 def test_every_setting_that_there_is_can_be_given() -> None:
     assert set(_READERS) == set(Sampling.__struct_fields__)
 

@@ -16,11 +16,11 @@ from types import TracebackType
 from typing import IO, Self
 
 from ..errors import ConfigError
-from ..messages import Part
+from ..messages import Part, Sampling
 from ..models.chat import TAKES
 from ..models.limits import CallLimits
 from ..models.prices import Price
-from ..models.protocol import Model, ModelStream, Request
+from ..models.protocol import AnswerSchema, Model, ModelStream, Request
 from ..models.providers import compatible
 from ..scopes import call_in_thread, finish
 from .engine import MODEL
@@ -176,6 +176,31 @@ class OfflineModel:
             ConfigError: The API does not take one of them.
         """
         TAKES.check(parts, "offline")
+
+    sampling = Sampling()
+
+    def check_sampling(self, sampling: Sampling) -> None:
+        """Refuse any setting: how it writes is fixed.
+
+        Raises:
+            ConfigError: There is one.
+        """
+        for name in sampling.given():
+            raise ConfigError(
+                f'the offline engine has no setting "{name}": it is no language model, and its edits follow from the tests',
+                "leave the setting out, or choose a model with -m PROVIDER:NAME",
+            )
+
+    def check_answer(self, answer: AnswerSchema, *, with_tools: bool) -> None:
+        """Refuse any form of an answer: it has one thing to say, which is how the tests went.
+
+        Raises:
+            ConfigError: Always.
+        """
+        raise ConfigError(
+            "the offline engine holds no answer to a schema",
+            "choose a language model: all that it says is how the tests went",
+        )
 
     async def aclose(self) -> None:
         """Close the connections and end the server's process."""
