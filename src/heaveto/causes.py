@@ -62,12 +62,14 @@ class Described(Exception):
     Attributes:
         code: A stable name for programs.
         advice: What a person can do about it; empty where there is nothing to say.
+        run_advice: The same for a run that it ended; said only where there is a run.
         retryable: Whether trying again as it is can help; None where the class does not know.
         report: The run as far as it came, on what `Agent.run` raises.
     """
 
     code: ClassVar[str] = "error"
     advice: str = ""
+    run_advice: ClassVar[str] = ""
     report: Any = None
 
     def __init__(self, *fields: Any) -> None:
@@ -193,7 +195,7 @@ class Shutdown(Stop):
     """
 
     code = "shutdown"
-    advice = "resume the run when the machine is back"
+    run_advice = "resume the run when the machine is back"
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)

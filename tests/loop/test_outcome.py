@@ -73,7 +73,7 @@ from heaveto.errors import (
 from heaveto.journal.records import RunStarted, decode_record, encode_record
 from heaveto.journal.state import RunState
 from heaveto.loop import EXIT_STATUS, Outcome, OutcomeKind, Report, why
-from heaveto.loop.outcome import conclude, describe, exit_status_of, is_resumable, kind_of
+from heaveto.loop.outcome import conclude, describe, exit_status_of, is_resumable, kind_of, why_a_run_ended
 
 LOOK = "look whether it took effect, then: heaveto resolve RUN CALL --done | --not-done"
 LATER = "worth retrying"
@@ -240,7 +240,7 @@ def test_every_stop_and_error_has_its_place_here() -> None:
 def test_how_it_ended(error: BaseException, kind: OutcomeKind, words: str) -> None:
     assert kind_of(error) == kind
     assert exit_status_of(error) == EXIT_STATUS[kind]
-    assert why(error) == words
+    assert why_a_run_ended(error) == words
     assert is_resumable(error) is not isinstance(error, NEVER_RESUMED)
     outcome = Outcome(kind=kind, error=error, report=Report(run_id="r"))
     assert (outcome.why, outcome.exit_status) == (words, EXIT_STATUS[kind])
@@ -302,6 +302,15 @@ def test_a_hangup_has_its_own_exit_status() -> None:
 def test_of_several_the_first_of_the_documented_order_decides(members: list[Any], kind: OutcomeKind) -> None:
     for order in (members, members[::-1]):
         assert kind_of(ExceptionGroup("several", order)) == kind
+
+
+def test_only_of_a_run_it_is_said_that_it_can_be_resumed() -> None:
+    stop = Shutdown("SIGTERM")
+    assert why(stop) == "shutting down: SIGTERM"
+    assert why(GaveUp(1, stop)).startswith("gave up")
+    assert "resume" not in why(GaveUp(1, stop))
+    stop.report = Report(run_id="r")
+    assert why(stop) == why_a_run_ended(Shutdown("SIGTERM"))
 
 
 def test_several_are_all_told_and_none_twice() -> None:

@@ -10,8 +10,8 @@ from examples import classes, example, fields_of
 
 from heaveto.causes import Described, Stop, to_data
 from heaveto.errors import AgentError
-from heaveto.loop import EXIT_STATUS, why
-from heaveto.loop.outcome import kind_of
+from heaveto.loop import EXIT_STATUS
+from heaveto.loop.outcome import kind_of, why_a_run_ended
 
 __all__ = ["PAGE", "errors_page"]
 
@@ -57,7 +57,7 @@ def errors_page() -> str:
 def _section(cls: type[Described]) -> str:
     error = example(cls)
     kind = kind_of(error)
-    told = why(error)
+    told = why_a_run_ended(error)
     facts = [
         f"trying again can help: {AGAIN[error.retryable]}",
         f"exit status {EXIT_STATUS[kind]} ({kind})",

@@ -19,7 +19,9 @@ from heaveto.causes import Interrupted, Shutdown, Stop
 from heaveto.journal import MemoryStore
 from heaveto.runs import Agent, main
 from heaveto.runs.signals import SIGNALS, Signals, cause_of
-from heaveto.testing import scripted
+from heaveto.scopes import tasks
+from heaveto.testing import calls, scripted
+from heaveto.tools import tool
 
 pytestmark = pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="the main thread alone may have signals"
@@ -213,3 +215,34 @@ def test_three_signals_while_a_sync_tool_holds_its_thread(
     assert process.communicate(timeout=30)[0] == ""
     assert process.returncode == 128 + signum
     assert time.monotonic() - began < 20  # and not the sixty seconds of anything
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("where", ["here", "beside", "nowhere", "answered"])
+def test_the_last_line_speaks_of_a_run_where_one_was_stopped(
+    capsys: pytest.CaptureFixture[str], backend: str, where: str
+) -> None:
+    @tool(effect="read")
+    async def look() -> str:
+        """Look."""
+        signal.raise_signal(signal.SIGTERM)
+        await anyio.sleep_forever()
+        return "never"
+
+    agent = Agent(model=scripted(calls(("look", {}))), tools=[look], store=MemoryStore(), grace_seconds=0)
+
+    async def work() -> None:
+        if where == "here":
+            await agent.run("go")
+        elif where == "beside":
+            async with tasks() as group:
+                group.start_soon(agent.run, "go")
+        elif where == "answered":
+            await Agent(model=scripted("hello"), store=MemoryStore()).run("go")
+        signal.raise_signal(signal.SIGTERM)
+        await anyio.sleep_forever()
+
+    with pytest.raises(SystemExit):
+        main(work, backend=backend)
+    resume = ": resume the run when the machine is back" if where in ("here", "beside") else ""
+    assert capsys.readouterr().err == f"shutting down: SIGTERM{resume}\n"

@@ -52,6 +52,7 @@ __all__ = [
     "is_resumable",
     "kind_of",
     "why",
+    "why_a_run_ended",
 ]
 
 OutcomeKind: TypeAlias = Literal[
@@ -190,7 +191,7 @@ def conclude(state: RunState, error: BaseException | None, seconds: float, limit
     kind = kind_of(error)
     return RunFinished(
         outcome=kind,
-        why=why(error),
+        why=why_a_run_ended(error),
         text=state.answer or "" if kind == "answered" else "",
         cause=None if error is None else _cause_data(error),
         spend=state.spend,
@@ -222,12 +223,23 @@ def is_resumable(error: BaseException | None) -> bool:
 def why(subject: Outcome[Any] | BaseException | None) -> str:
     """Why a run ended, in plain words, with advice where there is any.
 
-    Takes an outcome, or what `Agent.run` raised. Errors that are not ours are called that, never dressed up.
+    Takes an outcome, or what `Agent.run` raised; of an error that no run had, what there is to say without one. Errors that
+    are not ours are called that, never dressed up.
     """
-    error = (subject.cause or subject.error) if isinstance(subject, Outcome) else subject
+    if isinstance(subject, Outcome):
+        return why_a_run_ended(subject.cause or subject.error)
+    return _told(subject, of_run=getattr(subject, "report", None) is not None)
+
+
+def why_a_run_ended(error: BaseException | None) -> str:
+    """As `why`, of an error that is known to have ended a run."""
+    return _told(error, of_run=True)
+
+
+def _told(error: BaseException | None, *, of_run: bool) -> str:
     if error is None:
         return "the model answered"
-    advice = _advice(error)
+    advice = _advice(error, of_run=of_run)
     return f"{describe(error)}: {advice}" if advice else describe(error)
 
 
@@ -254,12 +266,12 @@ def _path(error: BaseException) -> str:
     return path
 
 
-def _advice(error: BaseException) -> str:
+def _advice(error: BaseException, *, of_run: bool) -> str:
     for each in branches(error):
         if isinstance(each, GaveUp):
-            return _advice(each.last) or (WORTH_RETRYING if _may_pass(each) else "")
-        if isinstance(each, Described) and each.advice:
-            return each.advice
+            return _advice(each.last, of_run=of_run) or (WORTH_RETRYING if _may_pass(each) else "")
+        if isinstance(each, Described) and (advice := each.advice or (each.run_advice if of_run else "")):
+            return advice
         if isinstance(each, Described) and each.retryable:
             return WORTH_RETRYING
     return ""

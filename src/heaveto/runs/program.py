@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any, TypeVar, TypeVarTuple
 
 import anyio
 
 from ..causes import Stop
-from ..loop.outcome import exit_status_of, kind_of, why
+from ..loop.outcome import describe, exit_status_of, kind_of, why_a_run_ended
 from ..scopes import Scope
 from .signals import Signals
 
-__all__ = ["main"]
+__all__ = ["main", "stopped_runs"]
 
 T = TypeVar("T")
 Args = TypeVarTuple("Args")
+
+# The names of the runs that were shut down in the program. What `main` itself is told, the error that comes out,
+# has none of those that ran in tasks beside it.
+stopped_runs: ContextVar[list[str] | None] = ContextVar("stopped_runs", default=None)
 
 
 def main(fn: Callable[[*Args], Awaitable[T]], *args: *Args, backend: str = "asyncio", **options: Any) -> T:
@@ -33,7 +38,10 @@ def main(fn: Callable[[*Args], Awaitable[T]], *args: *Args, backend: str = "asyn
         SystemExit: The program was stopped by a signal: 130, 143 or 129, after a line that says why.
     """
 
+    stopped: list[str] = []
+
     async def whole(signals: Signals) -> T:
+        stopped_runs.set(stopped)
         with Scope() as scope:
             signals.hand_to(scope.cancel)
             return await fn(*args)
@@ -45,5 +53,6 @@ def main(fn: Callable[[*Args], Awaitable[T]], *args: *Args, backend: str = "asyn
         except Stop as stop:
             if kind_of(stop) not in ("interrupted", "shutdown"):
                 raise
-            print(why(stop), file=sys.stderr)  # noqa: T201 - this is the end of somebody's program
+            told = why_a_run_ended(stop) if stopped else describe(stop)
+            print(told, file=sys.stderr)  # noqa: T201 - this is the end of somebody's program
             raise SystemExit(exit_status_of(stop)) from stop

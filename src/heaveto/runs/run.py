@@ -21,6 +21,7 @@ from ..loop.turn import Loop
 from ..loop.warnings import limit_uses
 from ..messages import Limits
 from ..scopes import Scope, deadline, finish, graced
+from .program import stopped_runs
 from .watchers import Events, Watchers
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ class Run(Generic[T]):
             error = await self._save_end(error)
         finally:
             self.outcome = self._outcome(error)
+            if self.outcome.kind == "shutdown" and (stopped := stopped_runs.get()) is not None:
+                stopped.append(self.id)
             self._watchers.close()
             self._ended.set()
 
