@@ -8,7 +8,7 @@
         BadToolCall  OutputTruncated  OutputFiltered  Refused  ProviderFailed  IncompleteStream  EmptyReply
         NoFinalAnswer > WrongAnswer
       Waiting                      the run waits for a person
-        ApprovalNeeded(tool, call_id)  OutcomeUnknown(tool, call_id, why)
+        ApprovalNeeded(tool, call_id, identity)  OutcomeUnknown(tool, call_id, why)
       APIError(provider, status, message, retry_after, should_retry)
       TransportFailed(method, address, problem, passing)
       GaveUp(attempts, last, why)
@@ -317,14 +317,20 @@ class Waiting(AgentError):
 
 
 class ApprovalNeeded(Waiting):
-    """A call waits for somebody who allows it; nothing of it has begun."""
+    """A call waits for somebody who allows it; nothing of it has begun.
+
+    Args:
+        tool: The tool's name.
+        call_id: The call, as `heaveto approve RUN CALL` takes it.
+        identity: Of the call with its arguments, as `heaveto approve --expect` takes it.
+    """
 
     code = "approval_needed"
     advice = "approve or deny the call, then resume"
 
-    def __init__(self, tool: str, call_id: str) -> None:
-        super().__init__(tool, call_id)
-        self.tool, self.call_id = tool, call_id
+    def __init__(self, tool: str, call_id: str, identity: str = "") -> None:
+        super().__init__(tool, call_id, identity)
+        self.tool, self.call_id, self.identity = tool, call_id, identity
 
     def __str__(self) -> str:
         return f"{self.tool} ({self.call_id}) needs an approval"

@@ -29,6 +29,7 @@ def test_without_a_terminal_a_run_that_must_ask_waits_at_once(heaveto: Any, proj
     seen = shown.split()[-2]
     assert heaveto("approve", run_id, call_id, "--expect", seen[::-1]).status == 2
     assert heaveto("approve", run_id, call_id, "--expect", "").status == 2, "a variable that was not set allows nothing"
+    assert f"answer: {shown.partition(': ')[2]} | heaveto deny {run_id} {call_id} " in heaveto("why", run_id).out
     approved = heaveto("approve", run_id, call_id, "--expect", seen)
     assert (approved.status, approved.out.splitlines()) == (0, ["approved: run_tests", f"resume: heaveto resume {run_id}"])
 

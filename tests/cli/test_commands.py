@@ -11,6 +11,7 @@ from typing import Any
 import click
 import pytest
 
+from heaveto.causes import to_data
 from heaveto.cli.stores import command_line
 from heaveto.cli.texts import call_line, clip, closing_lines, cost_text, event_line, printable, result_line, seconds_text
 from heaveto.cli.transcript import record_lines, waiting_lines
@@ -205,6 +206,16 @@ def test_closing_lines_tell_why_what_and_how() -> None:
         "  outcome unknown: mail (call_7)",
         "  look, then: heaveto resolve abc call_7 --done | --not-done, then: heaveto resume abc",
     ]
+
+
+def test_who_is_to_allow_a_call_is_given_the_same_line_at_the_end_and_when_it_is_shown() -> None:
+    needed = ApprovalNeeded("mail", "c1", "0123456789abcdef")
+    finished = RunFinished(outcome="waiting", why="", cause=to_data(needed), resumable=True)
+    allow = "heaveto approve abc c1 --expect 0123456789ab --resume"
+    assert closing_lines(finished, "abc")[-1] == f"  answer: {allow} | heaveto deny abc c1 --why TEXT --resume"
+    older = {"code": needed.code, "fields": ["mail", "c1"], "text": str(needed)}
+    finished = RunFinished(outcome="waiting", why="", cause=older, resumable=True)
+    assert closing_lines(finished, "abc")[-1].startswith("  answer: heaveto approve abc c1 --resume | ")
 
 
 def test_what_was_paid_for_nothing_is_told_with_the_cost() -> None:

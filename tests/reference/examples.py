@@ -24,6 +24,7 @@ FIELDS: dict[str, Any] = {
     "setting": None,  # its default
     "tool": "send_mail",
     "call_id": "call_7",
+    "identity": "e3b0c44298fc",
     "why": "the process ended while it ran",
     "provider": "openrouter",
     "status": 503,

@@ -24,6 +24,7 @@ from ..messages import Limits, Spend
 from .stores import command_line
 
 __all__ = [
+    "approve_line",
     "call_line",
     "clip",
     "closing_lines",
@@ -37,6 +38,7 @@ __all__ = [
 ]
 
 MAX_NAMED = 5  # lines of a list that are named rather than counted
+HASH_CHARS = 12  # of a call's hash: enough that no other call of the run has the same
 LINE = 100  # characters of a line that people read at a glance
 
 _LISTS = {"list_files": ("file", "files")}  # tools whose result is a list, a line each
@@ -172,15 +174,21 @@ _NOUNS: dict[SpentBy, tuple[str, str]] = {
 def _next_step(finished: RunFinished, run_id: str) -> str:
     cause = finished.cause or {}
     if finished.outcome == "waiting" and cause.get("code") == "approval_needed":
-        call = str(cause.get("text", "")).rpartition("(")[2].partition(")")[0]
-        allow = command_line("approve", run_id, call, "--resume")
-        return f"answer: {allow} | {command_line('deny', run_id, call, '--why TEXT', '--resume')}"
+        _, call, identity = (*map(str, cause["fields"]), "")[:3]  # an older version's has no identity
+        deny = command_line("deny", run_id, call, "--why TEXT", "--resume")
+        return f"answer: {approve_line(run_id, call, identity)} | {deny}"
     if finished.unresolved and finished.outcome == "waiting":
         call = finished.unresolved[0].rpartition("(")[2].rstrip(")")
         resolve = command_line("resolve", run_id, call, "--done | --not-done")
         return f"look, then: {resolve}, then: {command_line('resume', run_id)}"
     step = "resume" if finished.resumable else "show"
     return f"{step}: {command_line(step, run_id)}"
+
+
+def approve_line(run_id: str, call_id: str, identity: str) -> str:
+    """What allows exactly this call: none with the same name and other arguments, should there be one by then."""
+    expected = ("--expect", identity[:HASH_CHARS]) if identity else ()
+    return command_line("approve", run_id, call_id, *expected, "--resume")
 
 
 def cost_text(spend: Spend) -> str:

@@ -25,12 +25,10 @@ from ..journal.records import (
     UndoStarted,
 )
 from ..journal.state import fold
-from .stores import command_line
-from .texts import call_line, clip, closing_lines, counted, event_line, limits_text, printable, seconds_text
+from .texts import approve_line, call_line, clip, closing_lines, counted, event_line, limits_text, printable, seconds_text
 
 __all__ = ["record_lines", "waiting_lines"]
 
-HASH_CHARS = 12  # of a call's hash: enough that no other call of the run has the same
 CONTENT_LINES = 12  # of a tool's result; `--json` has all of it
 
 
@@ -97,9 +95,8 @@ def waiting_lines(run_id: str, records: Sequence[Record]) -> Iterator[str]:
         return
     for entry in fold(records).asked():
         if f"({entry.call.id})" in last.cause["text"]:
-            approving = command_line("approve", run_id, entry.call.id, "--expect", entry.identity[:HASH_CHARS], "--resume")
             yield f"it waits to run {printable(entry.call.name)} {printable(entry.call.arguments)}"
-            yield f"to allow {printable(entry.call.name)}: {approving}"
+            yield f"to allow {printable(entry.call.name)}: {approve_line(run_id, entry.call.id, entry.identity)}"
 
 
 def _reply_lines(record: Replied) -> Iterator[str]:

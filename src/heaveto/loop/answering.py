@@ -162,7 +162,7 @@ class Answering:
         if permitted is not None:
             raise Denied(call.name, permitted or "")
         if self._toolbox.approve is None:
-            raise ApprovalNeeded(call.name, call.id)
+            raise ApprovalNeeded(call.name, call.id, entry.identity)
         verdict = await self._toolbox.approve(call)
         if verdict is not True:
             raise Denied(call.name, verdict or "")
