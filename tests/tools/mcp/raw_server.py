@@ -28,6 +28,7 @@ TOOLS = (
     "picture",
     "progress",
     "grow",
+    "odd",
 )
 grown = list[str]()
 TEXT = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"], "additionalProperties": False}
@@ -72,6 +73,10 @@ def call(request: dict[str, Any]) -> dict[str, Any] | None:
             grown.append("new_one")
             say({"method": "notifications/tools/list_changed"})
             return text("grown")
+        case "odd":
+            line = params["arguments"]["line"].replace("ID", json.dumps(request["id"]))
+            os.write(1, line.encode("latin-1") + b"\n")
+            return None
         case "progress":
             token = params["_meta"]["progressToken"]
             for done in (1, 2):

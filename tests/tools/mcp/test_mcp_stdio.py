@@ -113,6 +113,60 @@ async def test_an_error_is_read_by_the_model(tmp_path: Path) -> None:
         assert await call(servers, "echo", text="still there") == "still there"
 
 
+ODD_TEXT = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"TEXT"}]}}'
+ODD_ANSWER = '{"jsonrpc":"2.0","id":ID,WHAT}'
+
+
+@pytest.mark.parametrize(
+    ("said", "read"),
+    [
+        (r"cut: \ud83d", "cut: \ufffd"),  # JSON.stringify of half an emoji
+        (r"whole: \ud83d\ude00", "whole: \U0001f600"),
+        (r"\udc00\ud800", "\ufffd\ufffd"),
+        ("caf\xe9", "caf\ufffd"),  # latin-1
+    ],
+)
+async def test_a_result_that_is_no_text_is_read_all_the_same(tmp_path: Path, said: str, read: str) -> None:
+    async with opened(tmp_path) as servers:
+        with anyio.fail_after(10):
+            assert await call(servers, "odd", line=ODD_TEXT.replace("TEXT", said)) == read
+
+
+@pytest.mark.parametrize(
+    ("what", "read"),
+    [
+        ('"result":null', "cannot be read"),
+        ('"result":[1]', "cannot be read"),
+        ('"error":"oops"', "cannot be read"),
+        ('"error":{"code":-32000,"message":"no such page"}', "raw__odd: no such page"),
+        ('"error":{"code":-32000,"message":"half \\ud83d"}', "raw__odd: half \ufffd"),
+    ],
+)
+async def test_an_odd_answer_is_one(tmp_path: Path, what: str, read: str) -> None:
+    """The call neither waits for another, nor is the connection taken for lost."""
+    async with opened(tmp_path) as servers:
+        with anyio.fail_after(10), pytest.raises(ToolError, match=read):
+            await call(servers, "odd", line=ODD_ANSWER.replace("WHAT", what))
+        assert await call(servers, "echo", text="still there") == "still there"
+    assert len(pids(tmp_path)) == 1
+
+
+async def test_a_long_error_is_cut_in_the_middle(tmp_path: Path) -> None:
+    long = '"error":{"code":1,"message":"' + "x" * 200_000 + '"}'
+    async with opened(tmp_path) as servers:
+        with pytest.raises(ToolError, match="characters left out") as caught:
+            await call(servers, "odd", line=ODD_ANSWER.replace("WHAT", long))
+    assert len(str(caught.value)) < 51_000
+
+
+async def test_a_line_without_end_in_a_call_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heaveto.tools.mcp.streams.MAX_LINE_BYTES", 100_000)
+    async with opened(tmp_path) as servers:
+        with pytest.raises(OutcomeUnknown, match="was lost: it sent a line of more than 100,000 bytes"):
+            await call(servers, "flood")
+        assert await call(servers, "echo", text="a new one") == "a new one"
+
+
 async def test_progress_is_shown(tmp_path: Path) -> None:
     shown: list[str] = []
     async with opened(tmp_path) as servers:

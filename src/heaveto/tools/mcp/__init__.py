@@ -5,7 +5,7 @@ one owner; `tools.py` a server's tool as ours; `results.py` what came back; `ser
 `serving.py` the other side. The SDK is imported when a server is opened.
 """
 
-from .config import HttpServer, ServerConfig, StdioServer, parse_servers, read_servers
+from .config import HttpServer, ServerConfig, ServerOptions, StdioServer, parse_servers, read_servers
 from .questions import Elicit, Question
 from .servers import McpServers, open_servers
 
@@ -15,6 +15,7 @@ __all__ = [
     "McpServers",
     "Question",
     "ServerConfig",
+    "ServerOptions",
     "StdioServer",
     "open_servers",
     "parse_servers",

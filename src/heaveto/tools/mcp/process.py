@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ...causes import Cancelled
+from ...errors import ToolError
 from ...scopes import Scope, finish, outside_the_loop, tasks
 from ..processes.launched import CHUNK_BYTES, Launched, read_some
 from ..processes.output import BoundedOutput
@@ -48,6 +49,7 @@ class ServerProcess:
         self._launched = Launched(argv, folder, env)
         self.errors = BoundedOutput(MAX_ERROR_BYTES)
         self.stray = BoundedOutput(MAX_ERROR_BYTES)
+        self.broken = ""  # what it sent that nobody can read on from
         self._fell_silent = self._stopped_by_us = False
         self._unsent, self._sending = bytearray(), anyio.Lock()
 
@@ -105,7 +107,7 @@ class ServerProcess:
 
     def describe_end(self) -> str:
         """How it ended and what it said, in a few words for an error; empty while it lives and says nothing."""
-        parts = [self._how_it_ended()]
+        parts = [self.broken or self._how_it_ended()]
         if said := self.errors.text().strip():
             parts.append(f"it said: {said}")
         if stray := self.stray.text().strip():
@@ -171,5 +173,8 @@ async def _receive(
     process: ServerProcess, incoming: MemoryObjectSendStream[SessionMessage | Exception], lost: Callable[[], None]
 ) -> None:
     async with incoming:
-        await process.read(partial(deliver, incoming, process.stray.add))
+        try:
+            await process.read(partial(deliver, incoming, process.stray.add))
+        except ToolError as error:
+            process.broken = str(error)
         lost()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -14,10 +15,12 @@ from ...causes import StoppedFromOutside
 from ...errors import ToolError
 from ...scopes import current_cause
 from ..processes.launched import read_some
+from ..surrogates import replace_surrogates
 
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
+    from mcp_types import JSONRPCMessage
 
 __all__ = [
     "Departure",
@@ -36,6 +39,8 @@ TakeLine: TypeAlias = Callable[[bytes], Awaitable[None]]
 MAX_LINE_BYTES = 32_000_000  # of one message; who sends more than that without a line break is broken
 
 CANCELLED = "notifications/cancelled"
+UNREADABLE = "the server answered in a way that cannot be read"
+_GOING = "Connection closed"  # what a server on the SDK says of the calls that it has given up, since it ends
 
 
 class Departure:
@@ -110,17 +115,47 @@ async def deliver(
 ) -> None:
     """Hand a line to the SDK as a message; to `stray` what is none, since many a program prints on its standard output."""
     from mcp.shared.message import SessionMessage
-    from mcp_types import jsonrpc_message_adapter
 
     if not line.strip():
         return
-    try:
-        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValueError:
+    if (message := _message(line)) is None:
         stray(line + b"\n")
         return
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # nobody listens any more
         await incoming.send(SessionMessage(message))
+
+
+def _message(line: bytes) -> JSONRPCMessage | None:
+    from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, JSONRPCError, jsonrpc_message_adapter
+
+    try:
+        message: JSONRPCMessage | None = jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        message = _mended(line)
+    if isinstance(message, JSONRPCError) and message.error.code == CONNECTION_CLOSED and message.error.message != _GOING:
+        message.error.code = INTERNAL_ERROR  # many a server's code for any error is the SDK's for a lost connection
+    return message
+
+
+def _mended(line: bytes) -> JSONRPCMessage | None:
+    """A message with signs for what is no text in it; for an answer that is none all the same an error.
+
+    Dropped, its call would wait for it until a limit passes. None for what is no message.
+    """
+    from mcp_types import INTERNAL_ERROR, ErrorData, JSONRPCError, jsonrpc_message_adapter
+
+    try:
+        parsed = json.loads(line.decode(errors="replace"))
+        if not isinstance(parsed, dict) or parsed.get("jsonrpc") != "2.0":
+            return None
+        text = replace_surrogates(json.dumps(parsed, ensure_ascii=False))
+    except (ValueError, RecursionError):
+        return None
+    with suppress(ValueError):
+        return jsonrpc_message_adapter.validate_json(text, by_name=False)
+    if "method" in parsed or type(parsed.get("id")) not in (int, str):
+        return None
+    return JSONRPCError(jsonrpc="2.0", id=parsed["id"], error=ErrorData(code=INTERNAL_ERROR, message=UNREADABLE))
 
 
 async def read_lines(descriptor: int, take: TakeLine) -> None:

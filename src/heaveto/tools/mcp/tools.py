@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ...errors import BadArguments, OutcomeUnknown, ToolError, ToolFatal
 from ..json_text import NotArguments, decode_arguments
 from ..protocol import Call, Check, Effect, Facts
-from ..results import WithMedia
+from ..results import WithMedia, cut_middle
 from ..surrogates import replace_surrogates
 from .http import meaning_of
 from .link import Connection, Link
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["McpTool"]
 
 MAX_NAME = 64  # what the model APIs accept
+MAX_QUESTION = 2_000  # characters of what a server asks, where it is only told of
 MAX_ROUNDS = 10  # of questions in one call
 _NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -151,9 +152,8 @@ class McpTool:
         if not isinstance(request, ElicitRequest):
             raise ToolError(f"{self._link.label} asked for {request.method}, which heaveto does not offer")
         if self._elicit is None:
-            raise ToolError(
-                f'{self._link.label} asked "{request.params.message}", and nobody is there to answer: it counts as declined'
-            )
+            asked = cut_middle(request.params.message, MAX_QUESTION)
+            raise ToolError(f'{self._link.label} asked "{asked}", and nobody is there to answer: it counts as declined')
         return await answer(self._elicit, self._link.name, request.params)
 
     async def _failure(self, error: MCPError, call: Call, connection: Connection) -> Exception:
@@ -164,7 +164,7 @@ class McpTool:
         if meaning == "refused":
             return ToolFatal(self._link.label, error.message)
         if meaning != "lost" and error.code != CONNECTION_CLOSED:
-            return ToolError(f"{self.name}: {error.message}")
+            return ToolError(cut_middle(f"{self.name}: {error.message}"))
         is_dead = connection.closing.is_set()
         if is_dead:
             await connection.gone.wait()
