@@ -2,8 +2,8 @@
 
 `scope.py` what is stopped, and why; `groups.py` tasks; `finishing.py` the two ways out of a stop; `threads.py` sync code
 beside the loop; `apart.py` async code that may not heed a stop; `foreign.py` code made for asyncio; `abandoned.py` what was
-left behind; `callbacks.py` a stop that calls back; `moving_limit.py` a deadline that moves often; `slots.py` and
-`rate_limit.py` waiting for a turn; `clock.py` the two clocks.
+left behind; `callees.py` what may be called at all; `callbacks.py` a stop that calls back; `moving_limit.py` a deadline that
+moves often; `slots.py` and `rate_limit.py` waiting for a turn; `clock.py` the two clocks.
 """
 
 from .abandoned import abandonments

@@ -17,6 +17,7 @@ import anyio
 
 from ..causes import Stop, StoppedFromOutside
 from .abandoned import Unfinished, note_abandoned, unfinished, unfinished_work
+from .callees import awaitable, check_callee
 from .clock import on_trio
 from .scope import Scope, current_cause, number_of
 
@@ -39,9 +40,11 @@ async def call_in_task(fn: Callable[[*Args], Awaitable[T]], *args: *Args, moment
         moment: Seconds between the stop and the abandonment.
 
     Raises:
+        TypeError: `fn` is no async function.
         RuntimeError: When it was cancelled, though nobody stopped it.
     """
     moment = number_of(moment, "the seconds of a moment")
+    check_callee(fn, "call_in_task")
     apart: _Apart[T] = _Apart(fn, args)
     try:
         await apart.ended.wait()
@@ -181,7 +184,7 @@ class _Driver(Generic[T]):
 
 
 async def _coroutine(fn: Callable[..., Awaitable[T]], args: tuple[Any, ...]) -> T:
-    return await fn(*args)
+    return await awaitable(fn(*args), fn, "call_in_task")
 
 
 def _start(run: Callable[[], Coroutine[Any, Any, None]], name: str) -> Any:

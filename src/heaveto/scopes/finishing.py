@@ -7,7 +7,6 @@ in a task of its own, which that cancellation does not reach, and the cancellati
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar, TypeVarTuple
@@ -17,6 +16,7 @@ import anyio.lowlevel
 
 from ..causes import SaveTimeout, Stop, StoppedFromOutside
 from .abandoned import unfinished
+from .callees import awaitable, check_callee
 from .clock import on_trio
 from .groups import unwrapped
 from .scope import Grace, Scope, _current, grace_end, number_of
@@ -36,14 +36,16 @@ async def finish(seconds: float, fn: Callable[[*Args], Awaitable[T]], *args: *Ar
 
     Raises:
         SaveTimeout: (or `cause`) when the work took longer.
-        TypeError: `seconds` is no number, and nothing was begun; or `fn` is not async, which only its call can tell.
+        TypeError: `seconds` is no number, or `fn` no function, and nothing was begun; or `fn` is not async, which only its
+            call can tell.
         ValueError: `seconds` is NaN.
     """
     seconds = number_of(seconds, "the seconds of finish")
+    check_callee(fn, "finish")
 
     async def work() -> T:
         with Scope(seconds, cause or SaveTimeout(seconds), shield=True):
-            return await _awaitable(fn, *args)
+            return await awaitable(fn(*args), fn, "finish")
         raise AssertionError("a scope that is not quiet raises")
 
     with unfinished():
@@ -51,15 +53,6 @@ async def finish(seconds: float, fn: Callable[[*Args], Awaitable[T]], *args: *Ar
             return await work()
         own = asyncio.ensure_future(work())  # heaveto: allow raw-tasks native cancellations do not reach it
         return await _despite_native_cancellation(own)
-
-
-def _awaitable(fn: Callable[[*Args], Awaitable[T]], *args: *Args) -> Awaitable[T]:
-    """Raises: TypeError: `fn(*args)` gives nothing to wait for."""
-    work: object = fn(*args)
-    if not inspect.isawaitable(work):
-        name = getattr(fn, "__qualname__", repr(fn))
-        raise TypeError(f"finish takes an async function; {name} is none: it returned {work!r}; call sync code as it is")
-    return work
 
 
 async def _despite_native_cancellation(task: asyncio.Future[T]) -> T:

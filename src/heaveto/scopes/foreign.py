@@ -17,6 +17,7 @@ import anyio.lowlevel
 
 from ..causes import Stop, StoppedFromOutside
 from .abandoned import note_abandoned, unfinished
+from .callees import awaitable, check_callee
 from .clock import on_trio
 from .scope import current_cause, number_of
 
@@ -41,16 +42,18 @@ async def call_foreign(fn: Callable[[*Args], Awaitable[T]], *args: *Args, moment
         moment: Seconds between the stop and the abandonment.
 
     Raises:
+        TypeError: `fn` is no async function.
         RuntimeError: On Trio, where nothing of asyncio can run.
         StoppedFromOutside: The code was cancelled by somebody else, or by itself.
     """
     moment = number_of(moment, "the seconds of a moment")
+    check_callee(fn, "call_foreign")
     if on_trio():
         raise RuntimeError(f"{_name_of(fn)} is asyncio's, and this loop is Trio's; run the program on asyncio")
     await anyio.lowlevel.checkpoint_if_cancelled()  # begin nothing after a stop
 
     async def work() -> T:
-        return await fn(*args)
+        return await awaitable(fn(*args), fn, "call_foreign")
 
     loop = asyncio.get_running_loop()
     task = loop.create_task(work(), name=f"{PREFIX}{_name_of(fn)}")  # heaveto: allow raw-tasks no scope must reach it

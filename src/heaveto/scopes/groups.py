@@ -11,6 +11,7 @@ import anyio.abc
 import anyio.lowlevel
 
 from ..causes import SiblingFailed, text_of
+from .callees import awaitable, check_callee
 from .scope import Scope, _current
 
 __all__ = ["Tasks", "tasks", "unwrapped"]
@@ -25,11 +26,21 @@ class Tasks:
         self._group, self.scope = group, scope
 
     def start_soon(self, fn: Callable[[*Args], Awaitable[Any]], *args: *Args, name: str | None = None) -> None:
-        """Run `fn(*args)` in a task of its own. The group ends when all its tasks have."""
+        """Run `fn(*args)` in a task of its own. The group ends when all its tasks have.
+
+        Raises:
+            TypeError: `fn` is no function.
+        """
+        check_callee(fn, "start_soon")
         self._group.start_soon(self._child, fn, args, name=name or getattr(fn, "__qualname__", None))
 
     async def start(self, fn: Callable[..., Awaitable[Any]], *args: Any, name: str | None = None) -> Any:
-        """Run `fn(*args, task_status=...)` and wait until it calls `task_status.started(value)`; returns that value."""
+        """Run `fn(*args, task_status=...)` and wait until it calls `task_status.started(value)`; returns that value.
+
+        Raises:
+            TypeError: `fn` is no function.
+        """
+        check_callee(fn, "start")
 
         async def child(*, task_status: anyio.abc.TaskStatus[Any]) -> None:
             await self._child(lambda: fn(*args, task_status=task_status), ())
@@ -40,7 +51,7 @@ class Tasks:
         # The starter may be inside a narrower scope, which its ContextVar says and which does not cover this task.
         _current.set(self.scope)
         with _telling(self.scope):
-            await fn(*args)
+            await awaitable(fn(*args), fn, "a group of tasks")
 
 
 @asynccontextmanager

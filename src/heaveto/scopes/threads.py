@@ -18,6 +18,7 @@ import anyio
 
 from ..causes import Stop
 from .abandoned import note_abandoned
+from .callees import check_callee
 from .clock import fake_clock, loop_waker
 from .scope import current_cause, number_of
 
@@ -99,9 +100,10 @@ async def call_in_thread(fn: Callable[[*Args], T], *args: *Args, moment: float =
         moment: Seconds between the stop and the abandonment.
 
     Raises:
-        TypeError: It is async. Nothing was begun; where only its call can tell, that is all that was done.
+        TypeError: It is async, or no function. Nothing was begun; where only its call can tell, that is all that was done.
     """
     moment = number_of(moment, "the seconds of a moment")
+    check_callee(fn, "call_in_thread")
     if inspect.iscoroutinefunction(fn):
         _refuse_async(fn)
     handoff: Handoff[T] = Handoff()

@@ -21,6 +21,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar, TypeVarTuple, get
 
 import anyio
 
+from ..scopes.callees import awaitable, check_callee
 from ..scopes.clock import fake_clocks
 
 __all__ = ["LOOP_VARIABLE", "Backend", "FakeClock", "JumpingSelector", "start_eagerly"]
@@ -98,9 +99,18 @@ class FakeClock:
             self._running.break_off(error)
 
     def run(self, fn: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
-        """Run `fn(*args)` in a loop of its own under this clock, which starts at 0."""
+        """Run `fn(*args)` in a loop of its own under this clock, which starts at 0.
+
+        Raises:
+            TypeError: `fn` is no async function.
+        """
+        check_callee(fn, "FakeClock.run")
+
+        async def whole() -> T:
+            return await awaitable(fn(*args), fn, "FakeClock.run")
+
         name, options = self.backend
-        return anyio.run(fn, *args, backend=name, backend_options=options)
+        return anyio.run(whole, backend=name, backend_options=options)
 
     def _new_loop(self) -> asyncio.AbstractEventLoop:
         selector = JumpingSelector()

@@ -28,6 +28,7 @@ import anyio
 from ..causes import Cancelled, DeadlinePassed, Shutdown, Stop
 from ..scopes import Scope
 from ..scopes.apart import keep_for_ever
+from ..scopes.callees import awaitable, check_callee
 from ..scopes.clock import on_trio
 from .clocks import Backend, FakeClock, start_eagerly
 from .leaks import tasks_of_this_loop
@@ -122,8 +123,10 @@ def every_await(
     Raises:
         BaseException: What `fn` raises when nothing stops it.
         EndlessError: `fn` does not end, stopped or not.
+        TypeError: `fn` is no async function.
         ValueError: There is no such back end or way, or HEAVETO_STOP is no point.
     """
+    check_callee(fn, "every_await")
     if unknown := set(ways) - set(WAYS):
         raise ValueError(f"the ways to be stopped are {', '.join(WAYS)}; not {', '.join(map(repr, sorted(unknown)))}")
     plans = [(way, 0) for way in ways] + [("cancel", again) for again in again_after if "cancel" in ways]
@@ -252,13 +255,13 @@ async def _counted(stopper: _Stopper, fn: Callable[[*Args], Awaitable[T]], *args
         from .trio_clock import counting_steps
 
         with counting_steps(stopper.await_seen, stopper.seed):
-            return await fn(*args)
+            return await awaitable(fn(*args), fn, "every_await")
     _count_tasks(asyncio.get_running_loop(), stopper.await_seen)
     return await _Counted(_coroutine(fn, *args), stopper.await_seen)
 
 
 async def _coroutine(fn: Callable[[*Args], Awaitable[T]], *args: *Args) -> T:
-    return await fn(*args)
+    return await awaitable(fn(*args), fn, "every_await")
 
 
 def _count_tasks(loop: asyncio.AbstractEventLoop, await_seen: Callable[[], None]) -> None:
