@@ -28,6 +28,7 @@ from heaveto.causes import Cancelled, SaveTimeout
 from heaveto.errors import Fenced, JournalDamaged, JournalError, JournalNewer, RunNotFound, RunTaken
 from heaveto.journal import location
 from heaveto.journal.owner import this_process
+from heaveto.journal.problems import explained
 from heaveto.journal.sqlite import SqliteStore
 from heaveto.journal.store import Summary
 from heaveto.scopes import Scope, finish, tasks
@@ -539,6 +540,59 @@ async def test_a_driver_that_looks_for_stops_keeps_its_run_where_nobody_can_look
     assert await store.asked_to_stop("run", 1) is None
     assert [row.updated for row in await store.runs()] == [before], "whoever was overtaken gives none"
     await store.aclose()
+
+
+@pytest.mark.anyio
+async def test_a_new_file_is_whole_before_anything_that_could_fail_unnoticed(path: Path) -> None:
+    """Closing moves SQLite's log into the file, or quietly does not where the disk is full."""
+    sizes = []
+
+    class Closing(sqlite3.Connection):
+        def close(self) -> None:
+            (file,) = (row[2] for row in self.execute("PRAGMA database_list"))
+            (pages,) = self.execute("PRAGMA page_count").fetchone()
+            sizes.append((os.stat(file).st_size, os.stat(f"{file}-wal").st_size, pages > 1))
+            assert os.stat(file).st_size == 4096 * pages
+            super().close()
+
+    def open_file(address: str, busy_seconds: float) -> sqlite3.Connection:
+        options: Any = {"isolation_level": None, "check_same_thread": False, "factory": Closing}
+        return sqlite3.connect(address, uri=True, timeout=busy_seconds, **options)
+
+    store = SqliteStore(path, open_file=open_file)
+    await store.create("run", this_process(), [b"x"], Summary())
+    assert sizes[0][1:] == (0, True)
+
+
+def test_an_error_of_a_disk_without_room_is_that_it_is_full(tmp_path: Path) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_SHMSIZE
+    if not os.statvfs("/proc").f_bavail:
+        assert "the disk is full" in str(explained(error, Path("/proc/journal.db")))
+    assert "the disk reports an error" in str(explained(error, tmp_path / "journal.db"))
+
+
+@pytest.mark.anyio
+async def test_what_could_not_be_made_leaves_nothing(path: Path) -> None:
+    class Full(sqlite3.Connection):
+        """Of a disk that is full, so that SQLite leaves its other files too."""
+
+        def executescript(self, script: str) -> sqlite3.Cursor:
+            return super().executescript(f"CREATE TABLE room (taken); PRAGMA max_page_count = 3; {script}")
+
+        def close(self) -> None:
+            (file,) = (row[2] for row in self.execute("PRAGMA database_list"))
+            super().close()
+            for log in ("-wal", "-shm"):
+                Path(f"{file}{log}").touch()
+
+    def open_file(address: str, busy_seconds: float) -> sqlite3.Connection:
+        return sqlite3.connect(address, uri=True, isolation_level=None, check_same_thread=False, factory=Full)
+
+    store = SqliteStore(path, open_file=open_file)
+    with pytest.raises(JournalError, match="the disk is full"):
+        await store.create("run", this_process(), [b"x"], Summary())
+    assert list(path.parent.iterdir()) == []
 
 
 @pytest.mark.anyio

@@ -22,6 +22,7 @@ _DAMAGE = {
     sqlite3.SQLITE_NOTADB: "it is no journal; move it away, or name another file",
 }
 _LOCKS = Path("/proc/locks")
+LEAST_BYTES = 65_536  # a disk with less room for us is full
 
 
 def explained(error: Exception, path: Path) -> Exception:
@@ -51,9 +52,19 @@ def _of_sqlite(error: sqlite3.Error, path: Path) -> JournalError:
         return JournalDamaged(str(path), _DAMAGE[code])
     if is_busy(error):
         return JournalBusy(str(path), _holder(path))
+    if code == sqlite3.SQLITE_IOERR and _is_full(path):  # it grows its shared memory by another way than its files
+        code = sqlite3.SQLITE_FULL
     if code in _REMEDIES:
         return JournalError(f"the journal {path}: {_REMEDIES[code]} ({error})")
     return JournalError(f"the journal {path}: {error}")
+
+
+def _is_full(path: Path) -> bool:
+    try:
+        disk = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < LEAST_BYTES
 
 
 def _code(error: Exception) -> int:

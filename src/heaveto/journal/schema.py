@@ -181,6 +181,7 @@ def _make(path: Path, open_file: Opener) -> None:
     try:
         with closing(open_file(_address(draft), 0.0)) as connection:
             connection.executescript(_TABLES)
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")  # closing does it too, but says nothing of a full disk
         try:
             os.link(draft, path)
         except FileExistsError:
@@ -188,7 +189,8 @@ def _make(path: Path, open_file: Opener) -> None:
         for folder in (path.parent, path.parent.parent):
             _sync(folder)
     finally:
-        draft.unlink()
+        for left in ("", "-wal", "-shm"):  # the latter two where the disk was full
+            draft.with_name(f"{draft.name}{left}").unlink(missing_ok=True)
 
 
 def _refuse_leftovers(path: Path) -> None:
