@@ -196,8 +196,11 @@ async def test_a_person_is_told_that_a_secret_was_not_kept_or_would_be() -> None
     call_id = entry.call.id
     with pytest.raises(ConfigError, match=f"call {call_id} has something secret, which was not kept; deny it"):
         await approve_call(store, "run", call_id, "approved")
-    with pytest.raises(ConfigError, match="arguments for login may have something secret, and the journal would keep it"):
-        await approve_call(store, "run", call_id, "approved", arguments=entry.call.arguments, tools=[login])
+    for tools in ([login], []):  # `heaveto approve` does not know a program's tools
+        with pytest.raises(
+            ConfigError, match="arguments for login may have something secret, and the journal would keep it"
+        ):
+            await approve_call(store, "run", call_id, "approved", arguments=entry.call.arguments, tools=tools)
     assert_hidden("".join(entry.body.decode() for entry in await store.read("run")))
     await approve_call(store, "run", call_id, "denied", why="not now")
     assert (await agent_of("fine", store=store, tools=[login]).resume("run")).text == "fine"

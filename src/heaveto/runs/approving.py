@@ -115,8 +115,14 @@ def _check_fit(entry: CallEntry, arguments: str, tools: Sequence[Tool]) -> None:
             except BadArguments as error:
                 shape = f"give JSON like {error.shape}" if error.shape else "look at the call with heaveto show"
                 raise ConfigError(f"the arguments do not fit {tool.name}: {error.problem}", shape) from error
-            if has_secrets(tool.schema):
-                raise ConfigError(
-                    f"arguments for {tool.name} may have something secret, and the journal would keep it",
-                    "allow the call while the run is driven, or deny it and say why",
-                )
+            _refuse_secrets(entry, there_may_be=has_secrets(tool.schema))
+            return
+    _refuse_secrets(entry, there_may_be=Secrets().are_lost(entry.call))  # what stood there says so of a tool not known here
+
+
+def _refuse_secrets(entry: CallEntry, *, there_may_be: bool) -> None:
+    if there_may_be:
+        raise ConfigError(
+            f"arguments for {entry.call.name} may have something secret, and the journal would keep it",
+            "allow the call while the run is driven, or deny it and say why",
+        )
