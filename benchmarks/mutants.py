@@ -41,6 +41,7 @@ FLOOR = Path("src/heaveto/scopes")
 TESTS = Path("tests/scopes")
 EXPLAINED = Path(__file__).with_name("mutants_explained.toml")
 QUICK_FIRST = [
+    "callees",
     "groups",
     "moving_limit",
     "callbacks",
