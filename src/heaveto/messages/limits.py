@@ -49,11 +49,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         for name in ("turns", "tokens", "seconds"):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or math.isnan(value) or value < 0):
-                raise ValueError(f"{name} must be 0 or more, not {value}")
+            if value is not None and not _is_a_limit(value):
+                raise ValueError(f"{name} must be 0 or more, not {value!r}")
         if self.usd is not None:
             msgspec.structs.force_setattr(self, "usd", parse_usd(self.usd))
 
     def setting(self, name: str) -> str:
         """What the limit of that name is called."""
         return self.told_as.get(name, f"Limits({name}=...)")
+
+
+def _is_a_limit(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and not math.isnan(value) and value >= 0

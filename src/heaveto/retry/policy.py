@@ -35,15 +35,17 @@ class RetryPolicy:
     max_wait_seconds: float = 120.0
 
     def __post_init__(self) -> None:
-        if not self.attempts >= 1:  # NaN is not either, and would be no end
-            raise ConfigError(f"attempts must be 1 or more, not {self.attempts}")
+        if not _is_number(self.attempts) or not self.attempts >= 1:  # NaN is not either, and would be no end
+            raise ConfigError(f"attempts must be 1 or more, not {self.attempts!r}")
         for name in ("base_seconds", "cap_seconds"):
-            if getattr(self, name) == math.inf:  # times a jitter of 0 it is no number
-                raise ConfigError(f"{name} must be a number of seconds, not {math.inf}")
+            if getattr(self, name) in (math.inf, None):  # infinity times a jitter of 0 is no number
+                raise ConfigError(f"{name} must be a number of seconds, not {getattr(self, name)}")
         for name in ("base_seconds", "cap_seconds", "attempt_seconds", "max_wait_seconds"):
             seconds = getattr(self, name)
-            if seconds is not None and not seconds >= 0:  # NaN is not either
-                raise ConfigError(f"{name} must be 0 or more, not {seconds}")
+            if seconds is None and name == "attempt_seconds":
+                continue
+            if not _is_number(seconds) or not seconds >= 0:  # NaN is not either
+                raise ConfigError(f"{name} must be 0 or more, not {seconds!r}")
 
     def delay(self, attempt: int, random: Callable[[], float]) -> float:
         """Seconds of backoff after attempt `attempt` (from 1); `random` gives a number from 0 to 1."""
@@ -67,3 +69,7 @@ class RetryPolicy:
         if asked is not None and asked > self.max_wait_seconds:
             return f"a wait of {asked:.6g} s was asked for, more than max_wait_seconds ({self.max_wait_seconds:.6g} s)"
         return f"the wait is beyond the time left ({wait:.6g} s of {left:.6g} s)" if wait >= left else None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

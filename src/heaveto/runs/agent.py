@@ -31,6 +31,7 @@ from ..models import ChecksInputs, Model
 from ..retry import RetryPolicy
 from ..scopes import Slots, current_cause, finish, tasks
 from ..tools import AnswerForm, FinalAnswer, Output, Sandbox, Tool, build_answer_form
+from .arguments import check_arguments
 from .checks import check_answer_form, settled_sampling
 from .listening import listen
 from .once import came_as_far, found_run, is_answered
@@ -110,8 +111,8 @@ class Agent(Generic[T]):
             given theirs where they are made.
 
     Raises:
-        ConfigError: When a tool cannot be used, a dollar limit could not be kept, no answer can be what `output` says, or
-            the model does not have a setting.
+        ConfigError: When an argument is of another kind than its place takes, a tool cannot be used, a dollar limit could
+            not be kept, no answer can be what `output` says, or the model does not have a setting.
     """
 
     def __init__(
@@ -135,6 +136,13 @@ class Agent(Generic[T]):
         grace_seconds: float = 7.0,  # `docker stop` kills after ten
         sandbox: Sandbox | None = None,
     ) -> None:
+        check_arguments(
+            {
+                "model": model, "tools": tools, "sampling": sampling, "system": system, "limits": limits, "budget": budget,
+                "store": store, "folder": folder, "slots": slots, "retry": retry, "approve": approve, "permit": permit,
+                "resolve": resolve, "on_unknown": on_unknown, "grace_seconds": grace_seconds, "sandbox": sandbox,
+            }
+        )  # fmt: skip
         self.model, self.system, self.limits = model, system, limits or Limits()
         self.budget = budget
         for each in (self.limits, budget.limits if budget else self.limits):
@@ -278,6 +286,7 @@ class Agent(Generic[T]):
             ConfigError: When it has its answer and there is nothing new to say, a dollar limit could not be kept, or its
                 answer has to fit a form and this agent has none.
         """
+        check_arguments({"limits": limits})
         said = None if say is None else self._said(say, "what is said")
         async with self._stores.opened() as store:
             watchers = Watchers()
