@@ -94,6 +94,13 @@ def test_a_damaged_record_is_named_and_what_precedes_it_is_shown_and_forked(
     assert f"heaveto: left out: run {run_id}, record {last}: " in exported.err
 
 
+def test_a_file_that_is_no_text_is_no_export(heaveto: Any, tmp_path: Path) -> None:
+    (tmp_path / "runs.jsonl").write_bytes(b"\xff\xfe\x99")
+    imported = heaveto("import", str(tmp_path / "runs.jsonl"))
+    assert imported.status == 2
+    assert "line 1 is none of an export" in imported.err
+
+
 @pytest.mark.parametrize("age", ["soon", "3", "-1d", "1.5h"])
 def test_an_age_that_is_none(heaveto: Any, age: str) -> None:
     finished = heaveto("prune", f"--older-than={age}")

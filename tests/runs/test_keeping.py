@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from decimal import Decimal
@@ -13,7 +14,7 @@ import pytest
 from heaveto.causes import Cancelled
 from heaveto.errors import APIError, ConfigError, JournalDamaged, JournalError, RunNotFound, RunTaken
 from heaveto.journal import MemoryStore, RunRow, Summary, this_process
-from heaveto.journal.records import LimitNear, Record, Replied, RunFinished, ToolStarted, encode_record
+from heaveto.journal.records import LimitNear, Record, Replied, RunFinished, ToolStarted, encode_record, unseal
 from heaveto.journal.seals import decode_entries, seal
 from heaveto.journal.state import fold
 from heaveto.messages import AssistantMessage
@@ -153,6 +154,48 @@ async def test_what_is_not_whole_is_not_imported(lived: Any) -> None:
     assert await store.runs() == []
     with pytest.raises(JournalError, match="there is a run run already"):
         await import_runs(lived.store, lines)
+
+
+def sealed_anew(lines: Sequence[str], name: str, at: int, changed: dict[str, Any]) -> list[str]:
+    """The lines as somebody would forge them: with other fields in one record, and whole all the same."""
+    before, forged = b"", []
+    for number, line in enumerate(lines):
+        data = json.loads(line) | {"run_id": name}
+        data["record"] |= changed if number == at else {}
+        record = json.dumps(data["record"]).encode()
+        before = unseal(seal([record], before)[0])[1]
+        forged.append(json.dumps({**data, "seal": before.decode()}))
+    return forged
+
+
+@pytest.mark.parametrize(
+    ("run_id", "at", "changed", "problem"),
+    [
+        ("", 0, {"run_id": ""}, "cannot be the name of a run"),
+        ("--help", 0, {"run_id": "--help"}, "cannot be the name of a run"),
+        ("a\x1b[2J", 0, {"run_id": "a\x1b[2J"}, r"'a\\x1b\[2J' cannot be the name of a run"),
+        ("other", 0, {}, "run other cannot be kept: its first record is of run 'run'"),
+        ("run", 0, {"folder": "a\0b"}, "its folder cannot be one"),
+        ("run", 1, {"epoch": 2**63}, "it has 9223372036854775808 drives"),
+        *(("run", 3, {"usage": {"cost_usd": cost}}, "it has cost what nothing can") for cost in ("NaN", "1e99", "-1")),
+    ],
+)
+async def test_what_no_run_can_have_written_is_not_imported(
+    lived: Any, run_id: str, at: int, changed: dict[str, Any], problem: str
+) -> None:
+    lines = await lines_of(lived.store, "run")
+    store = MemoryStore()
+    with pytest.raises(ConfigError, match=problem):
+        await import_runs(store, sealed_anew(lines, run_id, at, changed))
+    assert await store.runs() == []
+    assert await import_runs(store, sealed_anew(lines, "run", at, {})) == ["run"], "it was refused for that alone"
+
+
+async def test_lines_that_are_no_text_or_too_deep_are_none_of_an_export(lived: Any) -> None:
+    first, *_ = await lines_of(lived.store, "run")
+    for line in ("\ud800", first.replace('"go"', "[" * 9999 + "]" * 9999)):
+        with pytest.raises(ConfigError, match="line 1 is none of an export"):
+            await import_runs(MemoryStore(), [line])
 
 
 async def test_what_could_not_be_imported_is_not_exported(lived: Any) -> None:

@@ -44,11 +44,11 @@ def export_command(run_ids: tuple[str, ...]) -> None:
 
 
 @click.command("import", context_settings=HELP)
-@click.argument("file", type=click.File(), default="-")
-def import_command(file: IO[str]) -> None:
+@click.argument("file", type=click.File("rb"), default="-")
+def import_command(file: IO[bytes]) -> None:
     """Keep runs that were exported, from FILE or standard input. Nothing is written unless every record is whole."""
     from ..runs import import_runs
 
-    lines = [line for line in file if line.strip()]
+    lines = [line.decode(errors="replace") for line in file if line.strip()]  # what is replaced fits no checksum
     imported = reading(lambda store: import_runs(store, lines))
     click.echo(f"imported {', '.join(imported) or 'nothing'}")

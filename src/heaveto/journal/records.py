@@ -374,7 +374,7 @@ def decode_record(body: bytes, where: str = "a record") -> Record:
     body, _ = unseal(body)
     try:
         record = _decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         _refuse_newer(body)
         raise JournalDamaged(where, str(error)) from error
     if isinstance(record, RunStarted) and record.format > FORMAT:
@@ -392,7 +392,7 @@ def _refuse_newer(body: bytes) -> None:
     """A newer format may have types that this version cannot decode; then its number is what to tell."""
     try:
         data = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return
     if isinstance(data, dict) and isinstance(found := data.get("format"), int) and found > FORMAT:
         raise JournalNewer(found, FORMAT)

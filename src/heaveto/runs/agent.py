@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -34,6 +33,7 @@ from ..tools import AnswerForm, FinalAnswer, Output, Sandbox, Tool, build_answer
 from .arguments import check_arguments
 from .checks import check_answer_form, settled_sampling
 from .listening import listen
+from .names import check_run_id
 from .once import came_as_far, found_run, is_answered
 from .opening import begin, take_up
 from .permissions import Permissions
@@ -56,8 +56,6 @@ __all__ = ["Agent", "Result"]
 RELEASE_SECONDS = 10.0
 TOOL_SLOTS = 8  # calls of one agent at once; a reply rarely asks for more
 MODEL_SLOTS = 256  # model calls of one agent at once
-MAX_RUN_ID = 64
-_RUN_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MAX_RUN_ID - 1}}}")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: nothing that is misread
 
 
@@ -205,7 +203,7 @@ class Agent(Generic[T]):
             Stop, AgentError: As `run`.
         """
         task = self._said(prompt, "the task")
-        _check_run_id(run_id)
+        check_run_id(run_id)
         async with self._stores.opened() as store:
             found = await found_run(store, run_id, task)
             while True:
@@ -264,7 +262,7 @@ class Agent(Generic[T]):
         """
         task = self._said(prompt, "the task")
         if run_id is not None:
-            _check_run_id(run_id)
+            check_run_id(run_id)
         async with self._stores.opened() as store:
             watchers = Watchers()
             started = self._started(task, run_id or new_run_id(), settings or {})
@@ -419,16 +417,6 @@ def _why_left(error: BaseException) -> Stop:
     if cause is not error and isinstance(cause, Stop):
         return cause
     return Cancelled(f"the block that started the run failed: {describe(error)}", "the program")
-
-
-def _check_run_id(run_id: str) -> None:
-    """Refuse a name that could not be typed in a shell, or be part of a path."""
-    if not isinstance(run_id, str) or not _RUN_ID.fullmatch(run_id):
-        shown = f"{str(run_id)[:MAX_RUN_ID]!a}{'...' if len(str(run_id)) > MAX_RUN_ID else ''}"
-        raise ConfigError(
-            f"{shown} cannot be the name of a run",
-            f'use up to {MAX_RUN_ID} letters, digits, "-", "_" and ".", beginning with a letter or a digit',
-        )
 
 
 def _result(outcome: Outcome[T]) -> Result[T]:

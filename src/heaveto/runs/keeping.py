@@ -32,6 +32,7 @@ from ..loop.log import summarize
 from ..messages import Usage
 from ..scopes import finish
 from .hold import RELEASE_SECONDS, Hold, take
+from .names import check_run_id
 
 __all__ = ["delete_run", "export_runs", "fork_run", "import_runs", "prune_runs", "select_rows", "verify_run"]
 
@@ -39,6 +40,7 @@ EVERY_RUN = 1_000_000_000
 FREE = Usage(cost_usd=Decimal(0))
 
 
+MOST_EPOCHS, MOST_USD = 2**53, 10**12
 YEAR_10000 = 253_402_300_800  # in seconds since 1970; no calendar of Python's goes on from there
 
 
@@ -160,13 +162,15 @@ async def import_runs(store: Store, lines: Iterable[str]) -> list[str]:
     """Keep exported runs in this store; returns their names. All are checked before any is written.
 
     Raises:
-        ConfigError: A line is not one of an export.
+        ConfigError: A line is not one of an export, or a run has what heaveto never writes.
         JournalDamaged: A record was changed or is missing.
         JournalError: There is a run of that name already; those before it are kept.
     """
     exported = _by_run(lines)
     runs = {run_id: list(decode_entries(run_id, entries)) for run_id, entries in exported.items()}
     states = {run_id: fold(records) for run_id, records in runs.items()}
+    for run_id, state in states.items():
+        _check_written(run_id, state, runs[run_id])
     there = {row.run_id for row in await store.runs(EVERY_RUN)} & set(states)
     if there:
         raise JournalError(f"there is a run {min(there)} already; delete it first")
@@ -175,12 +179,32 @@ async def import_runs(store: Store, lines: Iterable[str]) -> list[str]:
     return list(states)
 
 
+def _check_written(run_id: str, state: RunState, records: Iterable[Record]) -> None:
+    """Refuse what is whole and was never written by a run: other code goes by what a run can write.
+
+    Raises:
+        ConfigError: With what it is.
+    """
+    check_run_id(run_id)
+    if state.run_id != run_id:
+        problem = f"its first record is of run {state.run_id!a}"
+    elif not 0 <= state.epoch <= MOST_EPOCHS:
+        problem = f"it has {state.epoch} drives"
+    elif not (state.spend.cost_usd.is_finite() and 0 <= state.spend.cost_usd <= MOST_USD):
+        problem = "it has cost what nothing can cost"
+    elif any("\0" in (getattr(record, "folder", None) or "") for record in records):
+        problem = "its folder cannot be one"
+    else:
+        return
+    raise ConfigError(f"run {run_id} cannot be kept: {problem}", "give it what heaveto export wrote")
+
+
 def _by_run(lines: Iterable[str]) -> dict[str, list[Entry]]:
     runs: dict[str, list[Entry]] = {}
     for number, text in enumerate(lines, 1):
         try:
             line = msgspec.json.decode(text, type=_Line)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
             raise ConfigError(f"line {number} is none of an export: {error}", "give it what heaveto export wrote") from error
         body = bytes(line.record) + (b"\n" + line.seal.encode() if line.seal else b"")
         runs.setdefault(line.run_id, []).append(Entry(line.seq, line.at, body))
@@ -195,8 +219,9 @@ async def fork_run(store: Store, run_id: str, turn: int, new_id: str) -> str:
 
     Raises:
         RunNotFound, JournalNewer, JournalDamaged: The run cannot be read that far.
-        ConfigError: It has no such turn, or a call of that turn has no answer yet.
+        ConfigError: It has no such turn, or a call of that turn has no answer yet; or the new name is none.
     """
+    check_run_id(new_id)
     run_id = await store.find(run_id)
     records = _until_turn(run_id, await store.read(run_id), turn, new_id)
     state = fold(records)
