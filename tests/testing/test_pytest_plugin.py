@@ -60,7 +60,7 @@ def pytest_pycollect_makeitem(collector, name, obj):
     if inspect.iscoroutinefunction(obj) and (items := outcome.get_result()):
         outcome.force_result(
             [
-                Mine.from_parent(item.parent, name=item.name, callspec=item.callspec, callobj=item.obj,
+                Mine.from_parent(item.parent, name=item.name, callspec=getattr(item, "callspec", None), callobj=item.obj,
                                  fixtureinfo=item._fixtureinfo, keywords=item.keywords, originalname=item.originalname)
                 for item in items
             ]
@@ -99,3 +99,31 @@ def test_a_plugin_that_runs_it_elsewhere_is_named(tmp_path: Path) -> None:
     output = run(tmp_path, {"conftest": TAKES_ALL, "used_right": USED_RIGHT})
     assert "2 errors" in output, output
     assert "conftest runs test_years[asyncio] in a loop of its own, in real time and not under fake_clock" in output
+
+
+LEAKS_A_TASK = """
+import asyncio
+
+kept = []
+
+async def leave_one(seconds):
+    kept.append(asyncio.create_task(asyncio.sleep(seconds)))
+
+async def test_leaves_a_task(no_leaks):
+    await leave_one(60)
+
+async def test_leaves_nothing(no_leaks):
+    await leave_one(0)
+    await kept[-1]
+
+class TestOfAClass:
+    async def test_leaves_a_task(self, no_leaks):
+        await leave_one(60)
+"""
+
+
+def test_a_task_that_is_left_in_another_plugin_s_loop_is_found(tmp_path: Path) -> None:
+    """Such a loop is closed, and its tasks with it, before any fixture's end."""
+    output = run(tmp_path, {"conftest": TAKES_ALL, "leaks": LEAKS_A_TASK})
+    assert "2 failed, 1 passed" in output, output
+    assert output.count("LeakedError: left over: task") >= 2, output
