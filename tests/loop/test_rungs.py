@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from heaveto.errors import ConfigError, OutcomeUnknown
-from heaveto.journal import MemoryStore, Summary
+from heaveto.journal import MemoryStore, Summary, open_store
 from heaveto.journal.records import ToolResolved, ToolStarted, encode_record
 from heaveto.loop import Doubt
 from heaveto.loop.rungs import MOST_UNKNOWN, Decision, Known, Look, next_move
@@ -349,3 +349,47 @@ def test_no_rung_says_more_than_it_knows() -> None:
             assert told.verdict == {"done": "done", "again": "not_done"}[decision.verdict]
             assert by == "program" or decision.verdict == "done" or "second check" in known.found or not known.settles
     assert seen == {"", "not begun", "read", "idempotent", "key", "check", "undo", "program", "model"}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("seen", "told"),
+    [
+        (lambda: Check("done", {"paid": 1}), '{"paid":1}'),  # type: ignore[arg-type]
+        (lambda: Check("done", None), "done"),  # type: ignore[arg-type]
+        (lambda: Check("Done"), "not 'Done'"),  # type: ignore[arg-type]
+        (lambda: Check(True), "not True"),  # type: ignore[arg-type]
+        (lambda: "done", "it returned str, and not a Check"),
+        (lambda: Check("unknown", 5), "the line went dead (5)"),  # type: ignore[arg-type]
+    ],
+)
+@pytest.mark.parametrize("by", ["check", "resolve"])
+async def test_a_look_that_answers_oddly_neither_runs_the_call_again_nor_damages_the_journal(
+    seen: Any, told: str, by: str, tmp_path: Any
+) -> None:
+    async def look(*_: Any) -> Any:
+        return seen()
+
+    bank, store = Bank(), open_store(tmp_path / "journal.db")
+    tools = [bank.tool(**({"check": look} if by == "check" else {}))]
+    agent = Agent(model=scripted(PAY, "Paid."), tools=tools, store=store, resolve=look if by == "resolve" else None)
+    try:
+        said = str((await agent.run("go", run_id="run")).report.messages[2].content)
+    except OutcomeUnknown as error:
+        said = str(error)
+    assert told in said
+    assert bank.asked == 1
+    assert (await read_state(store, "run")).run_id == "run"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("said", [None, 5, object()])
+async def test_an_undo_need_not_say_what_it_saw(said: Any, tmp_path: Any) -> None:
+    async def undo(call: Call, arguments: Any) -> Any:
+        return said
+
+    bank, store = Bank(), open_store(tmp_path / "journal.db")
+    await Agent(model=scripted(PAY, "Paid."), tools=[bank.tool(undo=undo)], store=store).run("go", run_id="run")
+    assert bank.asked == 2
+    resolved = [each for each in await read_records(store, "run") if isinstance(each, ToolResolved)]
+    assert [type(each.evidence) for each in resolved] == [str]

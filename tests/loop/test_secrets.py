@@ -207,6 +207,26 @@ async def test_a_person_is_told_that_a_secret_was_not_kept_or_would_be() -> None
 
 
 @pytest.mark.anyio
+async def test_what_a_person_gave_who_did_not_know_that_it_is_marked_is_not_told_to_the_model() -> None:
+    @tool(effect="write", approval=True)
+    async def login(user: str, password: SecretStr | None = None) -> str:
+        """Log in."""
+        assert password is not None
+        seen.append(password.get_secret_value())
+        return f"in with {password.get_secret_value()}"
+
+    store = MemoryStore()
+    with pytest.raises(ApprovalNeeded):
+        await agent_of(calls(("login", {"user": "ada"})), store=store, tools=[login]).run("go", run_id="run")
+    (entry,) = (await read_state(store, "run")).asked()
+    edited = json.dumps({"user": "ada", "password": SECRET})
+    await approve_call(store, "run", entry.call.id, "approved", arguments=edited)
+    result = await agent_of("fine", store=store, tools=[login]).resume("run")
+    assert seen == [SECRET]
+    assert_hidden("".join(str(message.content) for message in result.report.messages))
+
+
+@pytest.mark.anyio
 async def test_a_call_that_may_have_run_is_not_run_with_something_else() -> None:
     store = MemoryStore()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import re
 import subprocess
 import sys
 import threading
@@ -19,7 +20,10 @@ import pytest
 
 from heaveto.causes import Cancelled
 from heaveto.errors import BadArguments, ConfigError, ToolError
+from heaveto.journal import MemoryStore
+from heaveto.runs import Agent
 from heaveto.scopes import Scope, check_stop, tasks
+from heaveto.testing.scripted_model import calls, scripted
 from heaveto.tools import Call, Check, FunctionTool, Tool, tool
 from heaveto.tools.results import MAX_CHARS, cut_middle, to_text
 
@@ -425,3 +429,26 @@ def test_importing_and_decorating_is_light() -> None:
 
 def test_function_tool_is_what_the_decorator_makes() -> None:
     assert isinstance(greet, FunctionTool)
+
+
+@anyio_only
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        (None, "returned NoneType, and not a mapping"),
+        ("noted", "returned str, and not a mapping"),
+        ({"path": Path("a")}, "returned what is no plain data: .*PosixPath"),
+        ({"it": object()}, "returned what is no plain data: .*object"),
+    ],
+)
+async def test_a_plan_that_the_journal_cannot_keep_is_an_error_of_the_tool(facts: Any, words: str) -> None:
+    @tool(effect="write", plan=lambda call, arguments: facts)
+    async def send(to: str) -> str:
+        """Send."""
+        raise AssertionError("it does not begin")
+
+    agent = Agent(model=scripted(calls(("send", {"to": "all"})), "Fine."), tools=[send], store=MemoryStore())
+    result = await agent.run("go")
+    assert re.search(
+        f"send failed with an internal error .*the plan of send {words}", str(result.report.messages[2].content)
+    )

@@ -376,8 +376,18 @@ async def test_the_interpreter_is_the_projects(tmp_path: Path, monkeypatch: pyte
         await run(tmp_path, python="python3.99")
 
 
+@pytest.mark.parametrize(("how", "status"), [("pytest.exit('enough', 0)", 0), ("pytest.exit('enough')", 2)])
+async def test_a_test_that_ends_all_of_them_is_a_failure(tmp_path: Path, how: str, status: int) -> None:
+    """Its exit status may be 0, and what comes behind it is broken."""
+    test = f"import pytest\ndef test_a(): pass\ndef test_b(): {how}\ndef test_c(): assert False\n"
+    text = await run(write(tmp_path, test_it=test))
+    assert text.startswith("tests failed: 1 failed, 1 passed\n\nFAIL test_it.py::test_b\n")
+    assert f"pytest was ended in it, with exit status {status}: nothing behind it ran" in text
+    assert "enough" in text
+
+
 @pytest.mark.parametrize(
-    "only", ["../test_a.py", "/etc/passwd", "-x", "--pyargs", "link/test_a.py", "tests/../../test_a.py"]
+    "only", ["../test_a.py", "/etc/passwd", "-x", "--pyargs", "link/test_a.py", "tests/../../test_a.py", "a\0b"]
 )
 def test_only_stays_inside(tmp_path: Path, only: str) -> None:
     (tmp_path / "tests").mkdir()

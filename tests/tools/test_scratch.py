@@ -136,3 +136,28 @@ def test_run_tests_that_was_killed_leaves_none_for_good(temporary: Path, tmp_pat
     grow_old(left)
     with scratch_folder() as ours:
         until(lambda: list(temporary.glob(f"{PREFIX}*")) == [ours])
+
+
+def test_a_folder_that_is_too_deep_for_rmtree_goes_too(temporary: Path) -> None:
+    """Also one whose process was killed: it must not fail every later one."""
+    with scratch_folder() as folder:
+        make_deep(folder)
+        os.rename(folder, temporary / f"{PREFIX}left")
+        folder.mkdir()
+        make_deep(folder)
+    os.utime(temporary / f"{PREFIX}left", (1, 1))
+    scratch._remove_left_ones.cache_clear()
+    with scratch_folder() as folder:
+        assert os.listdir(temporary) == [folder.name]
+
+
+def make_deep(folder: Path) -> None:
+    """A path of 6,000 characters, which no system call takes in one."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=descriptor)
+        os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=descriptor))
+        inner = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = inner
+    os.close(descriptor)

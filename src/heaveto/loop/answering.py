@@ -122,6 +122,9 @@ class Answering:
         if has_lapsed(entry, tool, wall_time()):
             raise OutcomeUnknown(tool.name, entry.call.id, "the other side may have forgotten its key")
         self._refuse_lost_secrets(tool, entry)
+        edited = entry.approval is not None and entry.approval.arguments is not None
+        if edited:
+            self._log.secrets.learn(entry.call, tool.schema)
         arguments = tool.parse(self._log.secrets.arguments_of(entry.call))
         self._times.need(tool.name)
         await self._ask_approval(tool, entry)
@@ -130,7 +133,6 @@ class Answering:
             facts = await tool.plan(call, arguments)
         more: dict[str, Any] = {} if self.background is None else {"background": self.background}
         call = replace(call, facts=facts, progress=self._progress(entry.call), **more)
-        edited = entry.approval is not None and entry.approval.arguments is not None
         return Ready(entry.call, tool, call, arguments, EDITED.format(entry.call.arguments) if edited else "")
 
     def _refuse_lost_secrets(self, tool: Tool, entry: CallEntry) -> None:

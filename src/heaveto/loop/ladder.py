@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import anyio
 
@@ -27,8 +26,6 @@ from .toolbox import Doubt, Toolbox
 __all__ = ["settle"]
 
 LOOK_SECONDS = 60.0  # a check that takes longer is no answer
-
-T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -138,12 +135,15 @@ async def _ask_program(case: Case) -> Check | None:
 
 
 async def _within_limit(
-    case: Case, what: str, fn: Callable[[], Awaitable[T]], seconds: float | None = LOOK_SECONDS
-) -> T | None:
+    case: Case, what: str, fn: Callable[[], Awaitable[Check | None]], seconds: float | None = LOOK_SECONDS
+) -> Check | None:
     """What `fn` returns; None, with a note for the person, where it went wrong: the next rung is asked."""
     try:
         with nullcontext() if seconds is None else deadline(seconds, ToolTimeout(seconds)):
-            return await fn()
+            seen = await fn()
+            if seen is None or isinstance(seen, Check):
+                return seen
+            raise TypeError(f"it returned {type(seen).__name__}, and not a Check")
     except Exception as error:  # boundary: a look that went wrong is no answer
         if stop_passed_on(error) is not None:
             raise

@@ -75,6 +75,10 @@ class Secrets:
             escaped = json.dumps(text)[1:-1]
             self._texts |= {text, escaped, json.dumps(text, ensure_ascii=False)[1:-1]}
 
+    def learn(self, call: ToolCall, schema: Mapping[str, Any]) -> None:
+        """Hide from now on what a person has put into a call, who did not know or say that the tool marks it."""
+        self._hide_marked(call, {call.name: schema})
+
     def hide(self, message: AssistantMessage, schemas: Mapping[str, Mapping[str, Any]]) -> AssistantMessage:
         """A message as it is kept, once its calls' secrets are known.
 

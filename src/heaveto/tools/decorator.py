@@ -130,8 +130,7 @@ class FunctionTool(Generic[P, R]):
         """What the tool's own `plan` notes before the call begins; nothing without one."""
         if self._options.plan is None:
             return {}
-        facts: Facts = await self._do(self._options.plan, call, arguments)
-        return facts
+        return _plain(self.name, await self._do(self._options.plan, call, arguments))
 
     async def run(self, call: Call, arguments: Mapping[str, Any]) -> str:
         """Call the function. On a stop it has a moment to end; then its thread, or its task, is left to itself.
@@ -196,6 +195,25 @@ class FunctionTool(Generic[P, R]):
             return None  # the frame is kept: the name may come later
         self._frame = None
         return hints
+
+
+def _plain(tool: str, facts: Any) -> Facts:
+    """What a plan noted.
+
+    Raises:
+        TypeError: The journal could not keep it.
+    """
+    import msgspec
+
+    if not isinstance(facts, Mapping):
+        raise TypeError(f"the plan of {tool} returned {type(facts).__name__}, and not a mapping")
+    try:
+        msgspec.json.encode(facts)
+    except UnicodeEncodeError:  # half a character, for which the journal has a sign
+        pass
+    except Exception as error:  # boundary: any object may be in it, and one in itself
+        raise TypeError(f"the plan of {tool} returned what is no plain data: {error}") from error
+    return facts
 
 
 class _Decorator(Protocol):

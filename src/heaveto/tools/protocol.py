@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from ..errors import ToolError
 from ..scopes import time_left
+from .results import to_text
 
 if TYPE_CHECKING:
     from .sandbox import Sandbox
@@ -32,6 +33,7 @@ __all__ = [
 
 Effect: TypeAlias = Literal["read", "idempotent", "write"]
 Facts: TypeAlias = Mapping[str, Any]  # plain JSON data
+_VERDICTS = ("done", "not_done", "unknown")
 Hides: TypeAlias = Callable[[str], bool]
 Progress: TypeAlias = Callable[[str], None]
 
@@ -105,11 +107,22 @@ class Check:
     Attributes:
         verdict: "done": it took effect, `text` is its result. "not_done": it did not, and may be run. "unknown": it
             cannot tell.
-        text: The result that the model reads, or what was seen instead.
+        text: The result that the model reads, or what was seen instead. What is no string is made one, as a result is.
+
+    Raises:
+        ValueError: The verdict is none of these. Taken for "not_done" it would have the call run twice.
     """
 
     verdict: Literal["done", "not_done", "unknown"]
     text: str = ""
+
+    def __post_init__(self) -> None:
+        if self.verdict not in _VERDICTS:
+            raise ValueError(f"the verdict of a Check is one of {', '.join(map(repr, _VERDICTS))}, not {self.verdict!r}")
+        text: Any = self.text
+        if not isinstance(text, str):
+            nothing = text is None and self.verdict != "done"
+            object.__setattr__(self, "text", "" if nothing else to_text(text))
 
 
 Undo: TypeAlias = Callable[[Call, Mapping[str, Any]], Awaitable[str]]

@@ -103,11 +103,11 @@ def check_only(only: str, folder: Path) -> str:
     Raises:
         ToolError: When it could be taken for an option, or its path leads out of the folder.
     """
-    if only.startswith("-"):
+    if only.startswith("-") or "\0" in only:
         raise ToolError(f'"{only}" is no test; give a test file such as tests/test_calc.py, or the name of a test')
     path, colons, name = only.partition("::")
     inside = (folder / path).resolve()
-    if "\0" in only or not inside.is_relative_to(folder.resolve()):
+    if not inside.is_relative_to(folder.resolve()):
         raise ToolError(f'"{path}" is outside of the folder; give a path inside it')
     if ("/" in path or path.endswith(".py")) and not inside.exists():
         raise ToolError(f'there is no "{path}"; list the folder to see which test files there are')
@@ -173,6 +173,11 @@ def conclude(events: TestEvents, result: ProcessResult, folder: Path, inner: flo
             raise ToolError(_could_not_run(result, folder))
         output = last_of(relative(result.stderr, folder))
         events.end_abruptly(f"the test process ended here: {end_text(result)}\n{output}")
+    elif events.tests_under_way:  # `pytest.exit`, whose status may be 0
+        output = last_of(relative(result.stderr, folder))
+        events.end_abruptly(
+            f"{events.runner} was ended in it, with exit status {events.status}: nothing behind it ran\n{output}"
+        )
     elif not events.total:
         none_found = events.status in (0, 5)
         raise ToolError(_no_tests(events.runner, only) if none_found else _could_not_run(result, folder))
