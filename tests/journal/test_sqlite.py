@@ -616,6 +616,16 @@ async def test_no_database(path: Path, content: bytes) -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("name", "what"), [(".", "it is a folder; name a file in it"), ("/dev/null", "it is no ordinary file")]
+)
+async def test_no_file(tmp_path: Path, name: str, what: str) -> None:
+    """Least of all is anybody told to remove it."""
+    with pytest.raises(JournalDamaged, match=what):
+        await SqliteStore(tmp_path / name).runs()
+
+
+@pytest.mark.anyio
 async def test_another_programs_database(path: Path) -> None:
     path.parent.mkdir()
     with closing(sqlite3.connect(path)) as connection:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
+import stat
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -128,11 +129,14 @@ def _address(path: Path) -> str:
 
 def _make_sure(path: Path, open_file: Opener) -> None:
     try:
-        size = path.stat().st_size
+        there = path.stat()
     except FileNotFoundError:
         _make(path, open_file)
         return
-    if size == 0:
+    if not stat.S_ISREG(there.st_mode):
+        what = "a folder; name a file in it" if stat.S_ISDIR(there.st_mode) else "no ordinary file; name another one"
+        raise JournalDamaged(str(path), f"it is {what}")
+    if there.st_size == 0:
         raise JournalDamaged(str(path), "the file is empty; restore it from a copy, or remove it to begin a new journal")
 
 
