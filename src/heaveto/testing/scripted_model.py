@@ -36,7 +36,7 @@ def scripted(*lines: Line, name: str = "scripted", pause_seconds: float = 0.0) -
 
     Args:
         lines: A text is an answer, `calls(...)` asks for tools, a `Reply` is itself, an exception is raised, and a function
-            is given the request and returns one of these.
+            is given the request and returns one of these; iterating over `request.transcript` gives its messages.
         pause_seconds: How long it waits before each delta.
 
     A call beyond the last line raises AssertionError.
