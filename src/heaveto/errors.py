@@ -343,9 +343,13 @@ class OutcomeUnknown(Waiting):
         tool: The tool's name.
         call_id: The call, as `heaveto resolve RUN CALL` takes it.
         why: What cut it off.
+
+    Attributes:
+        within: The run that the call drives and that has to be seen to first; empty without one.
     """
 
     code = "outcome_unknown"
+    within = ""
     advice = "look whether it took effect, then: heaveto resolve RUN CALL --done | --not-done"
 
     def __init__(self, tool: str, call_id: str, why: str = "") -> None:

@@ -98,6 +98,41 @@ def test_other_arguments_of_a_programs_tool_are_checked_later(heaveto: Any, tmp_
     assert said.err == "run_tests is no tool of this command's: the arguments are checked when the run goes on\n"
 
 
+def test_a_program_s_run_is_answered_here_and_goes_on_there(heaveto: Any, tmp_path: Path) -> None:
+    """The command has not its tools: the call that was allowed would be told that there is none of that name."""
+    store = tmp_path / "runs.db"
+    asked = calls(("pay", {"usd": 3}))
+
+    @tool(effect="write", approval=True)
+    def pay(usd: int) -> str:
+        """Pay."""
+        return "paid"
+
+    async def drive(run: str, line: Any) -> Any:
+        agent = Agent(model=scripted(line), tools=[pay], store=store)
+        return await (agent.run("go", run_id="r") if run == "run" else agent.resume("r"))
+
+    with pytest.raises(ApprovalNeeded) as waits:
+        anyio.run(drive, "run", asked)
+    place = ("--store", str(store))
+    call = ("r", waits.value.call_id, *place)
+    assert "--resume" not in heaveto("show", "r", *place).out + heaveto("why", "r", *place).out
+    for refused in (heaveto("approve", *call, "--resume"), heaveto("deny", *call, "--resume")):
+        assert refused.status == 2
+        assert "was begun by a program, whose tools this command does not have; nothing was" in refused.err
+        assert 'leave --resume out, and resume the run there: agent.resume("r")' in refused.err
+    approved = heaveto("approve", *call, "--expect", waits.value.identity[:12])
+    assert (approved.status, approved.out.splitlines()[-1]) == (
+        0,
+        'resume: agent.resume("r"), in the program that began it',
+    )
+    assert 'a person has answered; resume: agent.resume("r"), in the program' in heaveto("why", "r", *place).out
+    resumed = heaveto("resume", "r", *place)
+    assert resumed.status == 2
+    assert 'run r was begun by a program, with its model "scripted"; resume it there' in resumed.err
+    assert anyio.run(drive, "resume", "done").report.messages[2].content == "paid"
+
+
 def test_a_mode_or_rule_that_cannot_be_read_is_refused(heaveto: Any, project: Path) -> None:
     assert heaveto("run", "-m", "offline", "-C", str(project), "--permission", "yolo", "x").status == 2
     wrong = heaveto("run", "-m", "offline", "-C", str(project), "--allow", "run command", "x")

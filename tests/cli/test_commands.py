@@ -261,7 +261,7 @@ def test_who_is_to_allow_a_call_sees_all_of_it() -> None:
     call = ToolCall("c1", "run_command", arguments)
     needed = ApprovalNeeded("run_command", "c1")
     records = [
-        RunStarted(run_id="r", task="go"),
+        RunStarted(run_id="r", task="go", settings={"sandbox_in_force": "none"}),
         Replied(turn=1, message=AssistantMessage("", (call,)), finish="tool_calls", usage=Usage()),
         RunFinished(outcome="waiting", why=str(needed), cause={"code": needed.code, "text": str(needed)}),
     ]

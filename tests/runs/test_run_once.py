@@ -11,6 +11,7 @@ import pytest
 
 from heaveto import why
 from heaveto.causes import Cancelled, Shutdown, Stop
+from heaveto.cli.texts import closing_lines
 from heaveto.errors import ConfigError, MaxTurns, OutcomeUnknown, RunTaken, WrongAnswer
 from heaveto.journal import Entry, MemoryStore, Store, this_process
 from heaveto.messages import AssistantMessage, Image, Limits
@@ -199,6 +200,11 @@ async def test_the_outer_run_waits_while_a_person_has_to_decide_within() -> None
         await nested.outer().run("go", run_id="outer")
     (inner,) = nested.inner_runs
     assert why(waits.value).endswith(f"needs an approval: see to run {inner} first, then resume this one")
+    ended = (await read_state(nested.store, "outer")).finished
+    assert ended is not None
+    assert closing_lines(ended, "outer", ours=False)[-1] == (
+        f"  first: heaveto why {inner}, then resume this run in the program that began it"
+    )
     (entry,) = (await read_state(nested.store, inner)).asked()
     await approve_call(nested.store, inner, entry.call.id, "approved", who="ada")
     result = await nested.outer(first=False).resume("outer")

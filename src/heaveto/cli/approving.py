@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from .options import HELP
-from .resolving import who
+from .resolving import begun_here, who
 from .showing import reading
-from .stores import command_line
 
 if TYPE_CHECKING:
     from ..tools import Tool
@@ -48,13 +47,22 @@ def _say(
     **more: Any,
 ) -> int:
     from .driving import drive_again
-    from .texts import call_line
+    from .texts import call_line, resume_step
 
     tools: list[Tool] = []
+    ours = True
 
     async def say(store: Any) -> Any:
+        nonlocal ours
+        from ..errors import ConfigError
         from ..runs import approve_call
 
+        ours = await begun_here(store, run_id)
+        if resume and not ours:  # its call would be answered with the word that there is no such tool
+            raise ConfigError(
+                f"run {run_id} was begun by a program, whose tools this command does not have; nothing was {verdict}",
+                f'leave --resume out, and resume the run there: agent.resume("{run_id}")',
+            )
         if arguments is not None:
             tools.extend(await _known_tools(store, run_id))
         return await approve_call(store, run_id, call_id, verdict, who=who(), arguments=arguments, tools=tools, **more)
@@ -67,7 +75,7 @@ def _say(
         )
     if resume:
         return drive_again({}, found, None)
-    click.echo(f"resume: {command_line('resume', found)}")
+    click.echo(f"resume: {resume_step(found, ours=ours)}")
     return 0
 
 
@@ -76,8 +84,9 @@ async def _known_tools(store: Any, run_id: str) -> list[Tool]:
     from ..runs import read_state
     from .driving import built_in_tools
     from .options import Settings
+    from .texts import was_begun_here
 
     started = (await read_state(store, await store.find(run_id))).started
-    if "sandbox_in_force" not in started.settings:
+    if not was_begun_here(started):
         return []
     return built_in_tools(Settings.from_flags({}, {"model": started.model, **started.settings}))

@@ -25,6 +25,7 @@ from ..loop.events import Event
 from ..loop.outcome import exit_status_of
 from ..messages import Limits, Prompt
 from ..models import CallLimits, Model, by_name
+from ..models.providers import PROVIDERS
 from ..retry import RetryPolicy
 from ..runs import Agent, Permissions, Run, Signals
 from ..runs.permissions import Mode
@@ -37,6 +38,7 @@ from .options import Settings
 from .sampling import sampling_of
 from .servers import run_servers
 from .stores import chosen_store
+from .texts import was_begun_here
 from .watching import show_run, view_for
 
 __all__ = ["built_in_tools", "command_agent", "drive", "drive_again", "drive_new", "model_by_name"]
@@ -86,6 +88,8 @@ def drive_again(flags: dict[str, Any], run_id: str, say: Prompt | None) -> int:
         started = state.started
         kept = {"model": started.model, "folder": started.folder, **started.settings}
         settings = Settings.from_flags(flags, kept)
+        if not was_begun_here(started):
+            _check_program_s_model(settings.model, found)
         _check_output_file(settings.output_file)
         if say is None and state.finished is not None and state.finished.outcome == "answered":
             await finish(CLOSE_SECONDS, store.aclose)
@@ -173,6 +177,15 @@ def command_agent(settings: Settings, folder: Path, store: Store, model: Model, 
         sandbox=box,
         sampling=sampling_of(settings.sampling),
     )
+
+
+def _check_program_s_model(name: str, run_id: str) -> None:
+    """Refuse to go on with a model that only the program that began the run can make."""
+    if name.partition(":")[0] not in (*PROVIDERS, "offline"):
+        raise ConfigError(
+            f'run {run_id} was begun by a program, with its model "{name}"',
+            f'resume it there, with agent.resume("{run_id}"), or go on with another model: -m PROVIDER:NAME',
+        )
 
 
 def model_by_name(name: str, **options: Any) -> Model:

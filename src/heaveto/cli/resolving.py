@@ -8,7 +8,6 @@ import click
 
 from .options import HELP
 from .showing import reading
-from .stores import command_line
 
 __all__ = ["resolve_command", "who"]
 
@@ -22,16 +21,27 @@ __all__ = ["resolve_command", "who"]
 @click.option("--evidence", metavar="TEXT", default="", help="What you saw; it is kept in the journal.")
 def resolve_command(run_id: str, call_id: str, verdict: str | None, evidence: str) -> None:
     """Tell what became of a call whose outcome is not known. Then `heaveto resume RUN` goes on."""
+    from .texts import resume_step
+
     if verdict is None:
         raise click.UsageError("say what became of the call: --done, --not-done or --abandon")
 
-    async def resolve(store: Any) -> str:
+    async def resolve(store: Any) -> tuple[str, bool]:
         from ..runs import resolve_call
 
-        return await resolve_call(store, run_id, call_id, _verdict(verdict), evidence, who())
+        found = await resolve_call(store, run_id, call_id, _verdict(verdict), evidence, who())
+        return found, await begun_here(store, found)
 
-    found = reading(resolve)
-    click.echo(f"resolved; resume: {command_line('resume', found)}")
+    found, ours = reading(resolve)
+    click.echo(f"resolved; resume: {resume_step(found, ours=ours)}")
+
+
+async def begun_here(store: Any, run_id: str) -> bool:
+    """Whether the command began the run, and not a program."""
+    from ..runs import read_state
+    from .texts import was_begun_here
+
+    return was_begun_here((await read_state(store, await store.find(run_id))).started)
 
 
 def _verdict(flag: str) -> Literal["done", "again", "told"]:

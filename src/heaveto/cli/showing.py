@@ -135,32 +135,34 @@ async def _read(store: Any, run_id: str) -> tuple[str, list[Any]]:
 @click.option("--json", "as_json", is_flag=True, help="As JSON, with the chain of causes.")
 def why_command(run_id: str, as_json: bool) -> None:
     """Tell why a run ended. RUN is its name or the beginning of it; by default the last one."""
-    from ..journal.records import DriveStarted, RunFinished
+    from ..journal.records import DriveStarted, RunFinished, RunStarted
     from ..journal.seals import decode_entries
-    from .texts import closing_lines
+    from .texts import closing_lines, resume_step, was_begun_here
 
     run_id, entries = reading(lambda store: _read(store, run_id))
     records = list(decode_entries(run_id, entries))
     ends = [at for at, record in enumerate(records) if isinstance(record, (RunFinished, DriveStarted))]
+    ours = isinstance(records[0], RunStarted) and was_begun_here(records[0])
     finished = records[ends[-1]] if ends else None  # what a person said since, an undo included, is no new end
     if not isinstance(finished, RunFinished):
         text = "it has no end in the journal: it is under way, or its process was killed"
         click.echo(json.dumps({"run_id": run_id, "why": text}) if as_json else f"{run_id}: {text}")
-        click.echo(f"  resume: {command_line('resume', run_id)}", err=as_json)
+        click.echo(f"  resume: {resume_step(run_id, ours=ours)}", err=as_json)
         return
     told = _look_back(finished, records[: ends[-1]], entries[ends[-1]].at)
     if as_json:
         data = {"run_id": run_id, "outcome": finished.outcome, "why": finished.why, "cause": finished.cause, **told}
         click.echo(json.dumps(data))
         return
-    *lines, next_step = closing_lines(finished, run_id)
-    for line in (*lines, *_since(records[ends[-1] + 1 :], run_id, next_step), *_told_lines(told)):
+    *lines, next_step = closing_lines(finished, run_id, ours=ours)
+    for line in (*lines, *_since(records[ends[-1] + 1 :], run_id, next_step, ours=ours), *_told_lines(told)):
         click.echo(line)
 
 
-def _since(after: Sequence[Record], run_id: str, next_step: str) -> Iterator[str]:
+def _since(after: Sequence[Record], run_id: str, next_step: str, *, ours: bool) -> Iterator[str]:
     """What a person said since the run ended, and the step that is next then."""
     from ..journal.records import UndoFinished, UndoStarted
+    from .texts import resume_step
 
     match [each for each in after if not (isinstance(each, UndoFinished) and each.problem)]:
         case []:
@@ -172,7 +174,7 @@ def _since(after: Sequence[Record], run_id: str, next_step: str) -> Iterator[str
         case [UndoStarted()]:
             yield next_step
         case _:
-            yield f"  since then: a person has answered; resume: {command_line('resume', run_id)}"
+            yield f"  since then: a person has answered; resume: {resume_step(run_id, ours=ours)}"
 
 
 def _look_back(finished: RunFinished, before: Sequence[Record], at: float) -> dict[str, Any]:

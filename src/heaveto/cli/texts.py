@@ -8,12 +8,14 @@ import json
 import unicodedata
 
 from ..journal.records import (
+    WITHIN,
     AnswerRejected,
     DriveStarted,
     LimitName,
     LimitNear,
     Retried,
     RunFinished,
+    RunStarted,
     SpentBy,
     ToolApproved,
     ToolFinished,
@@ -34,7 +36,9 @@ __all__ = [
     "limits_text",
     "printable",
     "result_line",
+    "resume_step",
     "seconds_text",
+    "was_begun_here",
 ]
 
 MAX_NAMED = 5  # lines of a list that are named rather than counted
@@ -139,11 +143,12 @@ def _counted(lines: list[str], one: str, many: str) -> str:
     return f"{len(lines)} {one if len(lines) == 1 else many}: {', '.join(lines)}"
 
 
-def closing_lines(finished: RunFinished, run_id: str, *, kept: bool = True) -> list[str]:
+def closing_lines(finished: RunFinished, run_id: str, *, kept: bool = True, ours: bool = True) -> list[str]:
     """Why it ended, what it cost, how to go on.
 
     Args:
         kept: Whether the run is in a journal, where it can be found again.
+        ours: Whether the command began it, rather than a program, whose tools the command does not have.
     """
     how = _HEADS.get(finished.outcome, finished.outcome)
     head = f"{how} after {counted(finished.turns, 'turn')}, {seconds_text(finished.seconds)}"
@@ -151,7 +156,7 @@ def closing_lines(finished: RunFinished, run_id: str, *, kept: bool = True) -> l
     lines = [why, f"  cost: {cost_text(finished.spend)}{_for_nothing(finished)}"]
     lines += [f"  outcome unknown: {printable(call)}" for call in finished.unresolved]
     lines += [f"  did not heed the stop: {printable(what)}" for what in finished.abandoned]
-    lines.append(f"  {_next_step(finished, run_id) if kept else 'nothing of it was kept (--ephemeral)'}")
+    lines.append(f"  {_next_step(finished, run_id, ours=ours) if kept else 'nothing of it was kept (--ephemeral)'}")
     return lines
 
 
@@ -171,24 +176,41 @@ _NOUNS: dict[SpentBy, tuple[str, str]] = {
 }
 
 
-def _next_step(finished: RunFinished, run_id: str) -> str:
+def _next_step(finished: RunFinished, run_id: str, *, ours: bool) -> str:
     cause = finished.cause or {}
     if finished.outcome == "waiting" and cause.get("code") == "approval_needed":
         _, call, identity = (*map(str, cause["fields"]), "")[:3]  # an older version's has no identity
-        deny = command_line("deny", run_id, call, "--why TEXT", "--resume")
-        return f"answer: {approve_line(run_id, call, identity)} | {deny}"
+        deny = command_line("deny", run_id, call, "--why TEXT", *resuming(ours))
+        return f"answer: {approve_line(run_id, call, identity, ours=ours)} | {deny}"
+    if finished.outcome == "waiting" and (inner := cause.get(WITHIN)):
+        return f"first: {command_line('why', str(inner))}, then resume this run in the program that began it"
     if finished.unresolved and finished.outcome == "waiting":
         call = finished.unresolved[0].rpartition("(")[2].rstrip(")")
         resolve = command_line("resolve", run_id, call, "--done | --not-done")
-        return f"look, then: {resolve}, then: {command_line('resume', run_id)}"
-    step = "resume" if finished.resumable else "show"
-    return f"{step}: {command_line(step, run_id)}"
+        return f"look, then: {resolve}, then: {resume_step(run_id, ours=ours)}"
+    if finished.resumable:
+        return f"resume: {resume_step(run_id, ours=ours)}"
+    return f"show: {command_line('show', run_id)}"
 
 
-def approve_line(run_id: str, call_id: str, identity: str) -> str:
+def was_begun_here(started: RunStarted) -> bool:
+    """Whether the command began the run, and so has its tools."""
+    return "sandbox_in_force" in started.settings
+
+
+def resume_step(run_id: str, *, ours: bool) -> str:
+    """How the run gets under way again. The command has not the tools of a program that began one."""
+    return command_line("resume", run_id) if ours else f'agent.resume("{run_id}"), in the program that began it'
+
+
+def resuming(ours: bool) -> tuple[str, ...]:
+    return ("--resume",) if ours else ()
+
+
+def approve_line(run_id: str, call_id: str, identity: str, *, ours: bool = True) -> str:
     """What allows exactly this call: none with the same name and other arguments, should there be one by then."""
     expected = ("--expect", identity[:HASH_CHARS]) if identity else ()
-    return command_line("approve", run_id, call_id, *expected, "--resume")
+    return command_line("approve", run_id, call_id, *expected, *resuming(ours))
 
 
 def cost_text(spend: Spend) -> str:

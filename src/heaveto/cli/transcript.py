@@ -25,7 +25,18 @@ from ..journal.records import (
     UndoStarted,
 )
 from ..journal.state import fold
-from .texts import approve_line, call_line, clip, closing_lines, counted, event_line, limits_text, printable, seconds_text
+from .texts import (
+    approve_line,
+    call_line,
+    clip,
+    closing_lines,
+    counted,
+    event_line,
+    limits_text,
+    printable,
+    seconds_text,
+    was_begun_here,
+)
 
 __all__ = ["record_lines", "waiting_lines"]
 
@@ -93,10 +104,13 @@ def waiting_lines(run_id: str, records: Sequence[Record]) -> Iterator[str]:
     last = records[-1] if records else None
     if not isinstance(last, RunFinished) or last.cause is None or last.cause.get("code") != ApprovalNeeded.code:
         return
-    for entry in fold(records).asked():
+    state = fold(records)
+    ours = was_begun_here(state.started)
+    for entry in state.asked():
         if f"({entry.call.id})" in last.cause["text"]:
+            allow = approve_line(run_id, entry.call.id, entry.identity, ours=ours)
             yield f"it waits to run {printable(entry.call.name)} {printable(entry.call.arguments)}"
-            yield f"to allow {printable(entry.call.name)}: {approve_line(run_id, entry.call.id, entry.identity)}"
+            yield f"to allow {printable(entry.call.name)}: {allow}"
 
 
 def _reply_lines(record: Replied) -> Iterator[str]:

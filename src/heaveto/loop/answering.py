@@ -232,6 +232,7 @@ class Answering:
             self._fatal.append(error)
         if run_id := waits_within(error):
             unknown = OutcomeUnknown(asked.name, asked.id, waiting_within(run_id, error))
+            unknown.within = run_id
             unknown.advice = f"see to run {run_id} first, then resume this one"
             self._waiting.append(unknown)
         return finished_by_error(asked, effect, error, seconds)

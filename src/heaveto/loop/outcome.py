@@ -25,8 +25,17 @@ from ..causes import (
     text_of,
     to_data,
 )
-from ..errors import BudgetExhausted, ConfigError, GaveUp, JournalBusy, JournalUnreachable, NotEnoughTime, Waiting
-from ..journal.records import LimitUse, RunFinished, Rung, SpentBy
+from ..errors import (
+    BudgetExhausted,
+    ConfigError,
+    GaveUp,
+    JournalBusy,
+    JournalUnreachable,
+    NotEnoughTime,
+    OutcomeUnknown,
+    Waiting,
+)
+from ..journal.records import WITHIN, LimitUse, RunFinished, Rung, SpentBy
 from ..journal.state import RunState
 from ..messages import Message, Spend, ToolCall
 from ..retry import classify
@@ -212,6 +221,8 @@ def _cause_data(error: BaseException) -> dict[str, Any]:
     data = to_data(error)
     if not isinstance(error, Described):
         data["traceback"] = traceback.format_exception(error)[-TRACEBACK_LINES:]
+    if isinstance(error, OutcomeUnknown) and error.within:
+        data[WITHIN] = error.within
     return data
 
 
