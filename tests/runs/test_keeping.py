@@ -152,8 +152,19 @@ async def test_what_is_not_whole_is_not_imported(lived: Any) -> None:
         with pytest.raises(kind, match=text):
             await import_runs(store, bad)
     assert await store.runs() == []
+    await import_runs(store, lines[:-1])
     with pytest.raises(JournalError, match="there is a run run already"):
-        await import_runs(lived.store, lines)
+        await import_runs(store, lines)
+
+
+async def test_an_import_that_was_cut_off_is_made_again(lived: Any) -> None:
+    await fork_run(lived.store, "run", 1, "fork")
+    lines = await lines_of(lived.store, "run", "fork")
+    store = MemoryStore()
+    await import_runs(store, await lines_of(lived.store, "run"))
+    assert await import_runs(store, lines) == ["fork"]
+    assert await import_runs(store, lines) == []
+    assert await lines_of(store, "run", "fork") == lines
 
 
 def sealed_anew(lines: Sequence[str], name: str, at: int, changed: dict[str, Any]) -> list[str]:

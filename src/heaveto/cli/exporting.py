@@ -46,7 +46,10 @@ def export_command(run_ids: tuple[str, ...]) -> None:
 @click.command("import", context_settings=HELP)
 @click.argument("file", type=click.File("rb"), default="-")
 def import_command(file: IO[bytes]) -> None:
-    """Keep runs that were exported, from FILE or standard input. Nothing is written unless every record is whole."""
+    """Keep runs that were exported, from FILE or standard input. Nothing is written unless every record is whole.
+
+    Runs that are there already, record for record, are passed over.
+    """
     from ..runs import import_runs
 
     lines = [line.decode(errors="replace") for line in file if line.strip()]  # what is replaced fits no checksum

@@ -161,10 +161,12 @@ async def export_runs(store: Store, run_ids: Sequence[str]) -> AsyncIterator[str
 async def import_runs(store: Store, lines: Iterable[str]) -> list[str]:
     """Keep exported runs in this store; returns their names. All are checked before any is written.
 
+    Those that are there already, record for record, are passed over, so an import that was cut off can be made again.
+
     Raises:
         ConfigError: A line is not one of an export, or a run has what heaveto never writes.
         JournalDamaged: A record was changed or is missing.
-        JournalError: There is a run of that name already; those before it are kept.
+        JournalError: There is another run of that name already.
     """
     exported = _by_run(lines)
     runs = {run_id: list(decode_entries(run_id, entries)) for run_id, entries in exported.items()}
@@ -172,11 +174,13 @@ async def import_runs(store: Store, lines: Iterable[str]) -> list[str]:
     for run_id, state in states.items():
         _check_written(run_id, state, runs[run_id])
     there = {row.run_id for row in await store.runs(EVERY_RUN)} & set(states)
-    if there:
-        raise JournalError(f"there is a run {min(there)} already; delete it first")
-    for run_id, state in states.items():
-        await store.restore(run_id, max(1, state.epoch), exported[run_id], summarize(state))
-    return list(states)
+    for run_id in sorted(there):
+        if [each.body for each in await store.read(run_id)] != [each.body for each in exported[run_id]]:
+            raise JournalError(f"there is a run {run_id} already; delete it first")
+    new = [run_id for run_id in states if run_id not in there]
+    for run_id in new:
+        await store.restore(run_id, max(1, states[run_id].epoch), exported[run_id], summarize(states[run_id]))
+    return new
 
 
 def _check_written(run_id: str, state: RunState, records: Iterable[Record]) -> None:
