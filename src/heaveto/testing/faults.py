@@ -13,7 +13,7 @@ import random
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import anyio
 import anyio.lowlevel
@@ -68,8 +68,22 @@ class Write:
 Choose: TypeAlias = Callable[[Write], "Fault | None"]
 
 
+def _check_one_of(given: object, known: Sequence[str], what: str) -> None:
+    """Raises: ValueError: It is none of them, and would never come to pass."""
+    if given not in known:
+        raise ValueError(f"{what} is one of {', '.join(known)}; not {given!r}")
+
+
 def fault_at(number: int, fault: Fault, *, on: Operation = "append", lasting: bool = False) -> Choose:
-    """The fault at one write, by its number from 1; `lasting` also at each after it."""
+    """The fault at one write, by its number from 1; `lasting` also at each after it.
+
+    Raises:
+        ValueError: There is no such fault, operation or number.
+    """
+    _check_one_of(fault, get_args(Fault), "a fault")
+    _check_one_of(on, get_args(Operation), "an operation")
+    if not isinstance(number, int) or number < 1:
+        raise ValueError(f"a write has a number from 1, not {number!r}")
 
     def choose(write: Write) -> Fault | None:
         meant = write.number >= number if lasting else write.number == number
@@ -80,6 +94,8 @@ def fault_at(number: int, fault: Fault, *, on: Operation = "append", lasting: bo
 
 def faults_at_random(seed: int, *faults: Fault, share: float = 0.1) -> Choose:
     """One of the faults at a share of the writes (0 to 1), the same for the same seed; by default any but "hangs"."""
+    for fault in faults:
+        _check_one_of(fault, get_args(Fault), "a fault")
     among: tuple[Fault, ...] = faults or ("before", "full", "after", "late", "slow")
 
     def choose(write: Write) -> Fault | None:
@@ -192,6 +208,11 @@ class Cut:
     how: How
     at: int = 0
 
+    def __post_init__(self) -> None:
+        _check_one_of(self.how, get_args(How), "a cut")
+        if not isinstance(self.at, int) or self.at < 0:
+            raise ValueError(f"a cut is at a byte, 0 or more, not {self.at!r}")
+
 
 @dataclass(frozen=True, slots=True)
 class Answered:
@@ -216,6 +237,13 @@ class FaultyExchange:
 
     def __init__(self, answers: bytes | Answered | Exchange, *faults: Cut | Answered | None) -> None:
         self._answers = Answered(answers) if isinstance(answers, bytes) else answers
+        if not hasattr(self._answers, "send") and not isinstance(self._answers, Answered):
+            raise TypeError(f"what answers is bytes, an Answered or an exchange, not {answers!r}")
+        for fault in faults:
+            if not isinstance(fault, Cut | Answered | None):
+                raise TypeError(
+                    f'what becomes of an answer is a Cut, such as Cut("reset", 40), an Answered or None, not {fault!r}'
+                )
         self._faults = deque(faults)
         self.requests: list[HTTPRequest] = []
 

@@ -40,12 +40,25 @@ def scripted(*lines: Line, name: str = "scripted", pause_seconds: float = 0.0) -
         pause_seconds: How long it waits before each delta.
 
     A call beyond the last line raises AssertionError.
+
+    Raises:
+        TypeError: A line is none of these.
     """
+    for line in lines:
+        if not isinstance(line, str | Reply | BaseException) and not callable(line):
+            raise TypeError(f"a line is a text, calls(...), a Reply, an exception or a function, not {line!r}")
     return ScriptedModel(lines, name=name, pause_seconds=pause_seconds)
 
 
 def calls(*asked: tuple[str, dict[str, Any] | str], text: str = "") -> Reply:
-    """A reply that asks for tools: `calls(("read_file", {"path": "a.py"}), ...)`. A string is sent as the raw arguments."""
+    """A reply that asks for tools: `calls(("read_file", {"path": "a.py"}), ...)`. A string is sent as the raw arguments.
+
+    Raises:
+        TypeError: What is asked for is no pair of a tool's name and arguments.
+    """
+    for each in asked:
+        if not isinstance(each, tuple) or len(each) != 2 or not isinstance(each[0], str):
+            raise TypeError(f'a call is a pair such as ("read_file", {{"path": "a.py"}}), not {each!r}')
     tool_calls = tuple(
         ToolCall(f"call_{next(_ids)}", name, arguments if isinstance(arguments, str) else json.dumps(arguments))
         for name, arguments in asked
