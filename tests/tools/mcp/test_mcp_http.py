@@ -72,6 +72,14 @@ class Script:
                 await peer.send(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n: wait\n\n")
                 await peer.close()
                 return False
+            case "cut json":
+                await peer.send(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{")
+                await peer.close()
+                return False
+            case body if body.startswith("{"):
+                await peer.send(response(200, body.replace("ID", str(number)).encode("latin-1"), "application/json"))
+            case body if body.startswith("data: "):
+                await peer.send(response(200, body.replace("ID", str(number)).encode("latin-1"), "text/event-stream"))
             case status:
                 await peer.send(response(int(status)))
         return True
@@ -212,3 +220,45 @@ async def test_a_token_that_is_taken_back_in_the_middle_is_told_of_too() -> None
         assert await call(servers, "change") == "good"
         with pytest.raises(ToolFatal, match="401 X; it asks for Bearer; it does not take what mcpServers gives it in Auth"):
             await call(servers, "change")
+
+
+SAYS = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"%s"}]}}'
+FAILS = '{"jsonrpc":"2.0","id":ID,"error":{"code":-32000,"message":"no such page"}}'
+
+
+@pytest.mark.parametrize("form", ["%s", "data: %s\n\n", "data: %s\r\n\r\n"])
+@pytest.mark.parametrize(
+    ("said", "read"), [(r"cut: \ud83d", "cut: \ufffd"), ("caf\xe9", "caf\ufffd"), ("x" * 1_500_000, "left out")]
+)
+async def test_odd_and_long_texts_are_read(form: str, said: str, read: str) -> None:
+    async with opened(Script(form % (SAYS % said))) as servers:
+        assert read in await call(servers, "change")
+
+
+@pytest.mark.parametrize("form", ["%s", "data: %s\n\n"])
+async def test_a_servers_own_error_is_no_lost_connection(form: str) -> None:
+    """Whatever its code is, of which many servers use the one that is the SDK's for that."""
+    async with opened(Script(form % FAILS, "good")) as servers:
+        with pytest.raises(ToolError, match="web__change: no such page"):
+            await call(servers, "change")
+        assert await call(servers, "change") == "good"
+
+
+@pytest.mark.parametrize("form", ["%s", "data: %s\n\n"])
+async def test_a_message_that_is_too_long_costs_its_call_alone(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heaveto.tools.mcp.http.MAX_LINE_BYTES", 100_000)
+    script = Script(form % (SAYS % ("x" * 200_000)), "good")
+    async with opened(script) as servers:
+        with pytest.raises(OutcomeUnknown, match="it sent a message of more than"):
+            await call(servers, "change")
+        assert await call(servers, "change") == "good"
+    assert script.sessions == 1
+
+
+async def test_an_answer_that_is_cut_off_costs_its_call_alone() -> None:
+    script = Script("cut json", "good")
+    async with opened(script) as servers:
+        with pytest.raises(OutcomeUnknown, match="was lost: "):
+            await call(servers, "change")
+        assert await call(servers, "change") == "good"
+    assert script.sessions == 1

@@ -6,6 +6,7 @@ the tool. Here a failed request becomes a JSON-RPC error for that request alone,
 
 from __future__ import annotations
 
+import json
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ...models.exchange import shown_address, stays_here
 from .config import HttpServer
-from .streams import Outgoing, Streams
+from .streams import MAX_LINE_BYTES, Outgoing, Streams, mended
 
 if TYPE_CHECKING:
     import httpx2
@@ -28,6 +29,7 @@ _MAX_SHOWN_CHARS = 300
 _LEAST_SECRET_CHARS = 8
 _NO_PROOF = frozenset({"accept", "user-agent"})  # headers that say nothing of who asks
 _METADATA = "resource_metadata"  # where a server that speaks OAuth tells about it (RFC 9728)
+TOO_LONG = f"it sent a message of more than {MAX_LINE_BYTES:,} bytes"
 _EXAMPLE = '{"Authorization": "Bearer ${TOKEN}"}'
 
 
@@ -36,7 +38,10 @@ async def http_transport(server: HttpServer) -> AsyncIterator[Streams]:
     """The server as the SDK's transport."""
     from mcp.client.streamable_http import streamable_http_client
 
-    async with _client(server) as client, streamable_http_client(server.url, http_client=client) as (read, write):
+    async with (
+        _client(server) as client,
+        streamable_http_client(server.url, http_client=client, max_sse_event_size=MAX_LINE_BYTES) as (read, write),
+    ):
         yield read, Outgoing(write.send, write.aclose)
 
 
@@ -57,7 +62,7 @@ def _client(server: HttpServer) -> httpx2.AsyncClient:
             except httpx2.TransportError as error:
                 return _failure(request, 502, "lost", _what(error))
             if (meaning := _meaning_of_status(request, response)) is None:
-                return response
+                return _readable(response)
             await response.aclose()
             return _failure(request, response.status_code, meaning, _refusal(server, response))
 
@@ -67,6 +72,65 @@ def _client(server: HttpServer) -> httpx2.AsyncClient:
         timeout=httpx2.Timeout(None, connect=limit),  # what may take how long is said by scopes
         trust_env=not stays_here(server.url),
     )
+
+
+def _readable(response: httpx2.Response) -> httpx2.Response:
+    """The response with its messages as the SDK can read them, and none that is longer than any message."""
+    import httpx2
+
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in ("application/json", "text/event-stream"):
+        return response
+
+    class Body(httpx2.AsyncByteStream):
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            async for part in _events(response) if kind == "text/event-stream" else _message(response):
+                yield part
+
+        async def aclose(self) -> None:
+            await response.aclose()
+
+    headers = [
+        (name, value) for name, value in response.headers.multi_items() if name not in ("content-encoding", "content-length")
+    ]
+    return httpx2.Response(response.status_code, headers=headers, stream=Body(), request=response.request)
+
+
+async def _message(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """A body that is one message. Of one that breaks off the SDK would end the whole session, with every call in it."""
+    import httpx2
+
+    body = bytearray()
+    try:
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > MAX_LINE_BYTES:
+                yield _lost(response, TOO_LONG)
+                return
+    except httpx2.TransportError as error:
+        yield _lost(response, _what(error))
+        return
+    yield mended(bytes(body))
+
+
+async def _events(response: httpx2.Response) -> AsyncIterator[bytes]:
+    """A stream of events, each message of which is in one line, as all servers write them."""
+    rest = bytearray()
+    async for chunk in response.aiter_bytes():
+        *lines, tail = chunk.split(b"\n")
+        for line in lines:
+            yield _event_line(bytes(rest) + line) + b"\n"
+            rest.clear()
+        rest += tail
+        if len(rest) > MAX_LINE_BYTES:
+            yield b"data: " + _lost(response, TOO_LONG) + b"\n\n"
+            return
+    yield _event_line(bytes(rest))
+
+
+def _event_line(line: bytes) -> bytes:
+    name, colon, value = line.partition(b":")
+    return name + colon + mended(value) if name == b"data" and value.strip() else line
 
 
 def _meaning_of_status(request: httpx2.Request, response: httpx2.Response) -> Meaning | None:
@@ -119,3 +183,10 @@ def _shown(server: HttpServer, challenge: str) -> str:
 
 def _what(error: Exception) -> str:
     return str(error).rstrip(".").lower() or type(error).__name__
+
+
+def _lost(response: httpx2.Response, problem: str) -> bytes:
+    """The answer to a request whose own never came."""
+    request = json.loads(response.request.content or b"{}")
+    error = {"code": _TRANSPORT_FAILED, "message": problem, "data": {_MARK: "lost"}}
+    return json.dumps({"jsonrpc": "2.0", "id": request.get("id"), "error": error}).encode()

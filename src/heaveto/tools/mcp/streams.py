@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -30,6 +31,7 @@ __all__ = [
     "deliver",
     "departing",
     "encode",
+    "mended",
     "read_lines",
 ]
 
@@ -41,6 +43,7 @@ MAX_LINE_BYTES = 32_000_000  # of one message; who sends more than that without 
 CANCELLED = "notifications/cancelled"
 UNREADABLE = "the server answered in a way that cannot be read"
 _GOING = "Connection closed"  # what a server on the SDK says of the calls that it has given up, since it ends
+_ODD = re.compile(rb"-32000|\\u[dD][89a-fA-F]")  # the SDK's code for a lost connection; perhaps half a character
 
 
 class Departure:
@@ -156,6 +159,22 @@ def _mended(line: bytes) -> JSONRPCMessage | None:
     if "method" in parsed or type(parsed.get("id")) not in (int, str):
         return None
     return JSONRPCError(jsonrpc="2.0", id=parsed["id"], error=ErrorData(code=INTERNAL_ERROR, message=UNREADABLE))
+
+
+def mended(message: bytes) -> bytes:
+    """A message as it came, or as the SDK can read it: see `_message`."""
+    if _ODD.search(message) is None and is_utf8(message):
+        return message
+    read = _message(message)
+    return message if read is None else read.model_dump_json(by_alias=True, exclude_unset=True).encode()
+
+
+def is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 async def read_lines(descriptor: int, take: TakeLine) -> None:
