@@ -21,6 +21,7 @@ from heaveto.errors import ToolError
 from heaveto.scopes import Scope, deadline, tasks
 from heaveto.testing.stops import every_await
 from heaveto.tools.processes import child_environment, run_process
+from heaveto.tools.processes.launched import LAUNCHER
 from heaveto.tools.processes.output import BoundedOutput
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform != "linux", reason="no subreaper")]
@@ -449,3 +450,17 @@ async def test_a_command_that_stops_what_stands_over_it_leaves_nobody(tmp_path: 
         assert end != "exit 3" or whom == "$PPID $GUARD"  # nobody is left to see that it ended: its limit does
     assert len(pids_in(tmp_path)) == 7
     assert living(tmp_path) == []
+
+
+async def test_the_guard_holds_nothing_of_the_commands_when_that_begins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a command's end would not be seen for as long as others keep the guard from running."""
+    place = "    for descriptor in (0, 1, 2, *descriptors):"
+    before, line, after = LAUNCHER.read_text().partition(place)
+    (slow := tmp_path / "launcher.py").write_text(f"{before}    time.sleep(0.3)\n{line}{after}")
+    monkeypatch.setattr("heaveto.tools.processes.launched.LAUNCHER", slow)
+    script = "GUARD=$(cut -d ' ' -f 4 /proc/$PPID/stat); for n in 0 1 2; do readlink /proc/$GUARD/fd/$n; done"
+    result = await run_process(["sh", "-c", script], folder=tmp_path)
+    assert line
+    assert result.stdout == "/dev/null\n" * 3

@@ -175,12 +175,18 @@ def prctl(option: int, value: int) -> None:
 def stand_guard(descriptors: tuple[int, ...]) -> None:
     """Split in two: the caller goes on as the launcher, and this process sees that nothing outlives that."""
     prctl(PR_SET_CHILD_SUBREAPER, 1)
+    ready, done = os.pipe()
     launcher = os.fork()
     if launcher == 0:
+        os.close(done)
+        os.read(ready, 1)  # until the guard holds none of the command's pipes: its end would not be seen till then
+        os.close(ready)
         return
+    os.close(ready)
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2, *descriptors):  # their ends must be seen when the launcher has closed them
         os.dup2(nothing, descriptor)
+    os.close(done)
     os.chdir("/")
     while os.WIFSTOPPED(os.waitpid(launcher, os.WUNTRACED)[1]):  # by its command: stopped, it would end nothing
         send(launcher, signal.SIGCONT)
