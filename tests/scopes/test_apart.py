@@ -317,6 +317,30 @@ async def test_a_native_cancellation_is_told_inside_and_goes_on_though_there_is_
         assert (seen, fake_clock.now) == ([StoppedFromOutside], 1)
 
 
+async def test_a_native_cancellation_after_a_stop_goes_on_though_there_is_a_result(fake_clock: FakeClock) -> None:
+    """The stop's own cancellation comes again; the native one does not."""
+
+    async def nearly() -> str:
+        try:
+            await anyio.sleep_forever()
+        except asyncio.CancelledError:
+            await finish(10, anyio.sleep, 8)
+        return "done"
+
+    async def stopped() -> str | None:
+        with Scope(5, quiet=True):
+            return await call_in_task(nearly)
+        return None
+
+    if fake_clock.backend_name == "asyncio":
+        task = asyncio.ensure_future(stopped())
+        await anyio.sleep(7)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (fake_clock.now, task.cancelling()) == (13, 1)
+
+
 async def test_its_own_limit_ends_what_must_finish_and_then_it_is_left(fake_clock: FakeClock) -> None:
     async def endless() -> None:
         while True:
