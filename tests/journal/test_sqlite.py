@@ -650,6 +650,13 @@ async def test_damaged_tables_of_which_python_cannot_say_what_sqlite_says(path: 
 
 
 @pytest.mark.anyio
+async def test_a_column_whose_name_is_damaged(path: Path) -> None:
+    await fill(path, 1)
+    path.write_bytes(path.read_bytes().replace(b"    run_id  TEXT", b"    ruz_id  TEXT"))
+    await refused_by_all(path, JournalDamaged)
+
+
+@pytest.mark.anyio
 async def test_a_file_with_a_hole(path: Path) -> None:
     """What is not hit can still be read."""
     await fill(path, 100, "hit")

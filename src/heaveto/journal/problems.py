@@ -48,6 +48,8 @@ def is_busy(error: Exception) -> bool:
 
 def _of_sqlite(error: sqlite3.Error, path: Path) -> JournalError:
     code = _code(error)
+    if code == sqlite3.SQLITE_ERROR and str(error).startswith("no such"):  # our statements fit our tables
+        code = sqlite3.SQLITE_CORRUPT
     if code in _DAMAGE:
         return JournalDamaged(str(path), _DAMAGE[code])
     if is_busy(error):
