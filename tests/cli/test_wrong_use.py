@@ -12,6 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from heaveto import models
+from heaveto.cli.commands import IN_A_COMMAND
+
 DROPPED = "-dac_override,-dac_read_search"
 AS_ANYBODY = ["setpriv", f"--bounding-set={DROPPED}", f"--inh-caps={DROPPED}"] if os.getuid() == 0 else []
 
@@ -24,7 +27,7 @@ class Wrong(NamedTuple):
 
 CASES = {
     "no model": Wrong(("run", "fix it"), "no model is named; give --model"),
-    "no key": Wrong(("run", "-m", "openrouter:x", "fix it"), "no key for openrouter; set OPENROUTER_API_KEY"),
+    "no key": Wrong(("run", "-m", "openrouter:x", "fix it"), "no key for openrouter; set OPENROUTER_API_KEY "),
     "unknown provider": Wrong(("run", "-m", "nobody:x", "fix it"), 'no provider named "nobody"; the providers are'),
     "no provider": Wrong(("run", "-m", "gpt", "fix it"), 'name it as "provider:model"'),
     "a typing error": Wrong(("run", "-m", "ofline", "fix it"), "or offline, which needs no key"),
@@ -43,18 +46,20 @@ CASES = {
     "a file as folder": Wrong(("run", "-m", "offline", "-C", "README", "fix it"), 'the folder "README" is not a folder'),
     "an unset folder": Wrong(("run", "-m", "offline", "-C", "", "fix it"), 'it is empty; name a folder'),
     "an unset store": Wrong(("runs", "--store", ""), "it is empty; name a file"),
-    "empty task": Wrong(("run", "-m", "offline", "  "), "the task is empty"),
+    "empty task": Wrong(("run", "-m", "offline", "  "), "the task is empty; say what is to be done, such as"),
     "unknown flag": Wrong(("run", "-m", "offline", "--max-trns", "3", "fix it"), "No such option"),
     "bad dollars": Wrong(("run", "-m", "offline", "--max-usd", "much", "x"), 'usd must be dollars like 0.50, not "much"'),
     "negative turns": Wrong(("run", "-m", "offline", "--max-turns", "-1", "fix it"), "-1 is not in the range"),
     "dollars without a price": Wrong(
-        ("run", "-m", "ollama:llama", "--max-usd", "1", "fix it"), "a dollar limit needs a price"
+        ("run", "-m", "ollama:llama", "--max-usd", "1", "fix it"),
+        "a dollar limit needs a price, and nobody knows what ollama:llama costs; limit turns or tokens instead (--max-turns",
     ),
     "no run": Wrong(("resume", "nothere"), "no run nothere"),
     "no runs at all": Wrong(("why",), "no run"),
-    "unknown command": Wrong(("rum",), "No such command"),
+    "unknown command": Wrong(("zzz",), "No such command"),
+    "nearly a command": Wrong(("rum",), 'There is no command "rum"; did you mean "run"?'),
     "bad base url": Wrong(
-        ("run", "-m", "openai:gpt", "fix it"), "would send the key unencrypted",
+        ("run", "-m", "openai:gpt", "fix it"), "would send the key unencrypted; use https ",
         (("OPENAI_API_KEY", "sk-test"), ("OPENAI_BASE_URL", "http://192.0.2.1/v1")),
     ),
 }  # fmt: skip
@@ -199,3 +204,8 @@ def test_closed_standard_streams_do_not_end_the_work(heaveto: Any, project: Path
 def test_a_full_disk_beside_the_answer_does_not_end_the_work(heaveto: Any, project: Path) -> None:
     command = f"{sys.executable} -m heaveto run -m offline -C {project} fix 2>/dev/full"
     assert subprocess.run(["sh", "-c", command], env=heaveto.environment, timeout=60).returncode == 0
+
+
+def test_the_words_for_programs_that_a_command_says_otherwise_are_there_today() -> None:
+    sources = "".join(path.read_text() for path in Path(models.__file__).parents[1].rglob("*.py") if "cli" not in path.parts)
+    assert [words for words in IN_A_COMMAND if words not in sources] == []

@@ -54,6 +54,10 @@ class _Commands(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
+            import difflib  # only here, since every command would wait for it
+
+            if near := difflib.get_close_matches(cmd_name, _COMMANDS, 1):
+                ctx.fail(f'There is no command "{cmd_name}"; did you mean "{near[0]}"?')
             return None
         module = importlib.import_module(f"heaveto.cli.{_COMMANDS[cmd_name][0]}")
         command: click.Command = getattr(module, f"{cmd_name}_command")
@@ -116,8 +120,21 @@ def _status(argv: list[str]) -> int:
     return returned if isinstance(returned, int) else 0
 
 
+# What errors say to whoever writes a program, and what it is to whoever typed a command.
+IN_A_COMMAND = {
+    ", or pass key=": "",
+    ", or pass base_url=": "",
+    "pass key= or headers=": "take them out, and set the variable of the provider's key",
+    "use https, or pass allow_http=True": "use https",
+    "give the model its price=, limit turns or tokens instead": "limit turns or tokens instead (--max-turns, --max-tokens)",
+}
+
+
 def _say_error(error: Exception) -> None:
-    click.echo(f"heaveto: {error}", err=True)
+    text = str(error)
+    for in_a_program, in_a_command in IN_A_COMMAND.items():
+        text = text.replace(in_a_program, in_a_command)
+    click.echo(f"heaveto: {text}", err=True)
     if advice := getattr(error, "advice", ""):
         click.echo(f"  {advice}", err=True)
 

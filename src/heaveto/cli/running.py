@@ -74,5 +74,5 @@ def _prompt(prompt: str | None) -> str:
     if prompt is None or prompt == "-":
         prompt = sys.stdin.read() if sys.stdin is not None else ""
     if not prompt.strip():
-        raise click.UsageError("the task is empty")
+        raise click.UsageError('the task is empty; say what is to be done, such as "make the tests pass"')
     return prompt
