@@ -11,7 +11,7 @@ from typing import Any
 import click
 import pytest
 
-from heaveto.causes import to_data
+from heaveto.causes import Shutdown, to_data
 from heaveto.cli.stores import command_line
 from heaveto.cli.texts import call_line, clip, closing_lines, cost_text, event_line, printable, result_line, seconds_text
 from heaveto.cli.transcript import record_lines, waiting_lines
@@ -216,6 +216,15 @@ def test_who_is_to_allow_a_call_is_given_the_same_line_at_the_end_and_when_it_is
     older = {"code": needed.code, "fields": ["mail", "c1"], "text": str(needed)}
     finished = RunFinished(outcome="waiting", why="", cause=older, resumable=True)
     assert closing_lines(finished, "abc")[-1].startswith("  answer: heaveto approve abc c1 --resume | ")
+
+
+def test_a_run_of_which_nothing_was_kept_is_not_to_be_resumed() -> None:
+    stop = Shutdown("SIGTERM")
+    why = f"{stop}: {stop.run_advice}"
+    finished = RunFinished(outcome="shutdown", why=why, cause=to_data(stop), resumable=True)
+    assert closing_lines(finished, "abc")[0].endswith(f": {why}")
+    assert closing_lines(finished, "abc", kept=False)[0].endswith(": shutting down: SIGTERM")
+    assert closing_lines(finished, "abc", kept=False)[-1] == "  nothing of it was kept (--ephemeral)"
 
 
 def test_what_was_paid_for_nothing_is_told_with_the_cost() -> None:

@@ -152,7 +152,10 @@ def closing_lines(finished: RunFinished, run_id: str, *, kept: bool = True, ours
     """
     how = _HEADS.get(finished.outcome, finished.outcome)
     head = f"{how} after {counted(finished.turns, 'turn')}, {seconds_text(finished.seconds)}"
-    why = head if finished.outcome == "answered" else f"{head}: {printable(finished.why)}"
+    told = finished.why
+    if not kept and "resume" in told:  # of what was not kept that is no advice
+        told = str((finished.cause or {}).get("text") or told)
+    why = head if finished.outcome == "answered" else f"{head}: {printable(told)}"
     lines = [why, f"  cost: {cost_text(finished.spend)}{_for_nothing(finished)}"]
     lines += [f"  outcome unknown: {printable(call)}" for call in finished.unresolved]
     lines += [f"  did not heed the stop: {printable(what)}" for what in finished.abandoned]
