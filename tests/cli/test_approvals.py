@@ -130,6 +130,7 @@ def test_a_program_s_run_is_answered_here_and_goes_on_there(heaveto: Any, tmp_pa
     resumed = heaveto("resume", "r", *place)
     assert resumed.status == 2
     assert 'run r was begun by a program, with its model "scripted"; resume it there' in resumed.err
+    assert heaveto("fork", "r", "--turn", "0", *place).out.endswith(", in the program that began it\n")
     assert anyio.run(drive, "resume", "done").report.messages[2].content == "paid"
 
 

@@ -72,9 +72,15 @@ def fork_command(run_id: str, turn: int) -> None:
     """Begin another run that goes on from a turn of this one, which stays as it is. Then `heaveto resume` it."""
     from ..runs import fork_run
     from ..runs.agent import new_run_id
+    from .resolving import begun_here
+    from .texts import resume_step
 
-    found = reading(lambda store: fork_run(store, run_id, turn, new_run_id()))
-    click.echo(f"forked; resume: {command_line('resume', found)}")
+    async def fork(store: Any) -> tuple[str, bool]:
+        found = await fork_run(store, run_id, turn, new_run_id())
+        return found, await begun_here(store, found)
+
+    found, ours = reading(fork)
+    click.echo(f"forked; resume: {resume_step(found, ours=ours)}")
 
 
 @click.command("replay", context_settings=HELP)
